@@ -13,8 +13,9 @@ from nlp_core.data.format_guess import guess_format, guess_separator
 from nlp_core.data.guess import guess_data
 from nlp_core.data.kind_guess import guess_kind
 from nlp_core.data.readers.records import read_named
+from nlp_core.data.readers.user import read_examples
 from nlp_core.errors import DataError
-from nlp_core.kinds import CLASSIFICATION, DIALOGUE, PARSING, SPAN, TAGGING
+from nlp_core.kinds import CLASSIFICATION, DIALOGUE, PARSING, REGRESSION, SPAN, TAGGING
 from tests.user_files import put
 
 
@@ -44,6 +45,17 @@ def test_a_short_first_sentence_that_ends_as_the_last_one_is_no_table(
     path = put(tmp_path / name, "Hello\tO\n.\tO\n\nAnna\tB-PER\nleft\tO\n.\tO\n\n")
     assert guess_format(path, TAGGING) == "conll"
     assert guess_kind(path).kind == TAGGING
+
+
+def test_a_missing_number_does_not_make_labels_of_numbers(tmp_path: Path) -> None:
+    rows = [f"a film of {number / 7:.2f} stars\t{number / 7:.2f}\n" for number in range(40)]
+    path = put(tmp_path / "stars.tsv", "text\tstars\n" + "".join(rows) + "a film\t\n")
+    found = guess_kind(path).kind
+    assert found == REGRESSION
+    guess = guess_data(path, found)
+    assert guess.doubts["label"] == "1 of the first rows have no number"
+    with pytest.raises(DataError, match="line 42: found '' in 'stars', expected a number"):
+        list(read_examples(path, guess.data))
 
 
 def test_blank_lines_before_a_table_say_nothing(tmp_path: Path) -> None:

@@ -75,16 +75,19 @@ class Look:
 
     Attributes:
         words: words of a value, on average.
-        is_count: whether every value is a whole number and none is repeated.
+        is_number: whether every value that is not missing is a number.
+        is_whole: whether they are whole numbers.
+        is_count: whether none is missing or repeated either.
     """
 
     def __init__(self, values: Sequence[Any]) -> None:  # Any: cells of JSON
-        texts = [str(value) for value in values]
+        texts = ["" if value is None else str(value) for value in values]
+        given = drop_missing(values)
         self.distinct = len(set(texts))
         self.words = sum(len(text.split()) for text in texts) / max(len(texts), 1)
-        self.is_number = bool(texts) and all(is_numeric(text) for text in texts)
-        whole = self.is_number and all(float(text).is_integer() for text in texts)
-        self.is_count = whole and self.distinct == len(texts) > 2
+        self.is_number = bool(given) and all(is_numeric(text) for text in given)
+        self.is_whole = self.is_number and all(float(text).is_integer() for text in given)
+        self.is_count = self.is_whole and self.distinct == len(given) == len(texts) > 2
 
 
 def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
@@ -161,6 +164,19 @@ def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) ->
     if not kind.has_label:
         return Roles(texts, entities, doubts=doubts)
     return Roles(texts, label, entities, doubts=doubts)
+
+
+def drop_missing(values: Sequence[Any]) -> list[str]:  # Any: cells of JSON
+    """Return the values as texts, without empty ones."""
+    return [str(value) for value in values if value is not None and str(value).strip()]
+
+
+def describe_numbers(values: list[Any]) -> tuple[str, str]:  # Any: cells of JSON
+    """Return what a column of numbers holds, and a doubt if cells are empty."""
+    numbers = [float(value) for value in drop_missing(values)]
+    absent = len(values) - len(numbers)
+    doubt = f"{absent} of the first rows have no number" if absent else ""
+    return f"numbers from {min(numbers):g} to {max(numbers):g}", doubt
 
 
 def is_numeric(text: str) -> bool:

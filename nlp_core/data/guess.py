@@ -18,6 +18,7 @@ from nlp_core.data.column_guess import (
     assign_entities,
     assign_roles,
     choose_texts,
+    describe_numbers,
     find_entities,
     is_header,
     is_numeric,
@@ -368,9 +369,8 @@ def _explain(
         return reasons, doubts
     values = columns[roles.label]
     if data.kind.is_number:
-        numbers = [float(value) for value in values]
-        reasons["label"] = f"numbers from {min(numbers):g} to {max(numbers):g}"
-        return reasons, doubts
+        reasons["label"], doubt = describe_numbers(values)
+        return reasons, doubts | ({"label": doubt} if doubt else {})
     if data.kind.has_several_labels:
         lists = [v.split(data.label_separator) if isinstance(v, str) else v or [] for v in values]
         values = [label for labels in lists for label in labels if label]

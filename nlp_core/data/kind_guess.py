@@ -192,10 +192,7 @@ def _guess_label(columns: Cells) -> KindGuess:
 def _is_measured(cells: list[Any]) -> bool:
     """Return whether the cells are numbers that no list of labels would have."""
     look = Look(cells)
-    if not look.is_number:
-        return False
-    is_whole = all(float(str(cell)).is_integer() for cell in cells)
-    return not is_whole or look.distinct > MOST_NUMBERS
+    return look.is_number and (not look.is_whole or look.distinct > MOST_NUMBERS)
 
 
 def _are_several(cells: list[Any]) -> bool:

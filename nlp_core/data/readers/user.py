@@ -203,7 +203,8 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
     elif data.kind.is_searched and not data.label:
         targets[LABEL] = [RIGHT]
     elif data.kind.has_label:
-        label = _read_label(record, data.label, record.get(data.label))
+        wanted = "a number" if data.kind.is_number else "a label"
+        label = _read_label(record, data.label, record.get(data.label), wanted)
         if data.choices and label not in data.choice_names:
             names = ", ".join(data.choice_names)
             raise record.refuse(f"found '{label}' in '{data.label}', expected one of {names}")
@@ -282,12 +283,17 @@ def _find_entities(
         raise record.refuse(f"'{column}': {err}") from err
 
 
-def _read_label(record: FileRecord, column: str, cell: Any) -> str:  # Any: a cell of JSON
+def _read_label(
+    record: FileRecord,
+    column: str,
+    cell: Any,  # Any: of JSON
+    wanted: str = "a label",
+) -> str:
     if isinstance(cell, list) and len(cell) == 1:
         (cell,) = cell  # as annotation tools write one label
     text = "" if cell is None or isinstance(cell, dict | list) else name_label(cell)
     if not text:
-        raise record.refuse(f"found {cell!r} in '{column}', expected a label")
+        raise record.refuse(f"found {cell!r} in '{column}', expected {wanted}")
     return text
 
 
