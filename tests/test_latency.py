@@ -240,9 +240,11 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
         (["--task", "rte"], "--task: found without --against FOLDER"),
         (["--plugin", "x.py"], "--plugin: found without --against FOLDER"),
         (["--lengths", "4", "--sentences", "7"], "--lengths: found --sentences"),
+        (["--csv", "."], ".: --csv names a folder; name a file"),
+        (["--svg", f"{__file__}/x.svg"], f"x.svg: --svg: {__file__} is no folder"),
     ],
 )
-def test_an_option_that_would_be_ignored_is_an_error(
+def test_a_wrong_option_is_an_error_before_anything_is_timed(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):

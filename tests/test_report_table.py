@@ -109,6 +109,13 @@ def test_the_figure_names_its_rows_as_text(root: Path) -> None:
         assert f">{text}</text>" in figure
 
 
+def test_the_figure_writes_dollar_signs_as_they_are(root: Path) -> None:
+    path = root / "reports/published/trial.yaml"
+    path.write_text(path.read_text().replace("name: Alpha", "name: A $5 model for $x_1$"))
+    figure = draw_figure(read_comparison("trial", root)).decode()
+    assert ">A $5 model for $x_1$</text>" in figure
+
+
 def test_a_panel_without_a_number_of_ours_is_left_out(root: Path) -> None:
     path = root / "reports/published/trial.yaml"
     ours = draw_figure(read_comparison("trial", root)).decode()

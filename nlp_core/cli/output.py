@@ -45,6 +45,15 @@ def check_output(target: Path, source: Path) -> None:
         raise UsageError(f"{target}: -o names a ZIP or gzip file; name another file.")
 
 
+def check_writable(target: Path, option: str) -> None:
+    """Raise UsageError if no file can be written there, before the work for it starts."""
+    if target.is_dir():
+        raise UsageError(f"{target}: {option} names a folder; name a file.")
+    for parent in target.parents:
+        if parent.exists() and not parent.is_dir():
+            raise UsageError(f"{target}: {option}: {parent} is no folder; name another file.")
+
+
 def show_log(level: str = "INFO") -> None:
     """Send log lines, as they are, to standard error."""
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr, force=True)

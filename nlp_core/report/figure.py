@@ -35,6 +35,7 @@ STYLE: dict[Any, Any] = {  # Any: matplotlib types each key and value
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
+    "text.parse_math": False,  # a name may have dollar signs
 }
 METADATA: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": None},
