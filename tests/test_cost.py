@@ -1,5 +1,6 @@
 """What cells cost: from runs/ into results/cost/, the report and `reglue explain`."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -99,10 +100,22 @@ def test_a_record_of_other_weights_is_not_the_cost_of_the_results(root: Path) ->
     assert sorted(read_costs("trial", root).cells["alpha"]) == ["1", "2"]
 
 
+def test_a_training_that_is_not_measured_yet_is_not_recorded(root: Path) -> None:
+    measured = read_trial(root).cells["alpha"].runs["2"].weights
+    write_note(root, "alpha", 2, weights=measured)
+    before = record(root)
+    assert sorted(before.cells["alpha"]) == ["1", "2"]
+    write_note(root, "alpha", 2, weights="sha256:" + "77" * 32, seconds=1.0, cpu_seconds=1.0)
+    assert record(root) == before
+
+
 def test_a_resumed_run_gives_a_lower_bound_and_a_gpu_no_energy(root: Path) -> None:
     write_note(root, "alpha", 2, is_resumed=True, device="cuda")
     record(root)
     assert "1 of 3 cells, at least 2.0 core-minutes, peak 1.0 GiB (" in render(root)
+    write_note(root, "beta", 1)
+    record(root)
+    assert "about 0.3 Wh without those of a GPU (" in render(root)
 
 
 def test_a_damaged_note_is_an_error_that_names_the_file(root: Path) -> None:
@@ -137,8 +150,11 @@ def test_training_notes_time_and_memory(tmp_path: Path) -> None:
     path, checkpoint = tmp_path / "seed-1.json", tmp_path / "seed-1.safetensors"
     start = start_run(checkpoint)
     sum(range(100_000))
-    write_run_note(path, start, num_processes=2)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"weights")
+    write_run_note(path, start, weights, num_processes=2)
     note = json.loads(path.read_text())
+    assert note["weights"] == f"sha256:{hashlib.sha256(b'weights').hexdigest()}"
     assert 0 < note["cpu_seconds"] <= note["seconds"] + 0.1  # the two clocks tick differently
     assert note["peak_bytes"] > 2**20
     assert (note["processes"], note["device"], note["is_resumed"]) == (2, "cpu", False)

@@ -36,6 +36,8 @@ class RunNote(Record):
     """How many trained together."""
     device: str = CPU
     processor: str | None = None
+    weights: str | None = None
+    """sha256 of the weights that it trained; null in a note from before it was kept."""
     is_resumed: bool = False
     """Whether it resumed from a checkpoint; the times are then of the last part only."""
 
@@ -45,18 +47,11 @@ class RunNote(Record):
         return self.processes * (self.seconds if self.cpu_seconds is None else self.cpu_seconds)
 
 
-class RunCost(RunNote):
-    """The cost of one seed whose results are committed."""
-
-    weights: str | None = None
-    """sha256 of the run's weights; null if the cell's digests were not kept."""
-
-
 class Costs(Record):
     """The content of results/cost/<table>.json."""
 
     table: str
-    cells: dict[str, dict[str, RunCost]] = Field(default_factory=dict)
+    cells: dict[str, dict[str, RunNote]] = Field(default_factory=dict)
     """By cell and seed."""
 
 
@@ -64,7 +59,7 @@ class Costs(Record):
 class CellCost:
     """What is known of the cost of a cell's committed results."""
 
-    runs: Mapping[str, RunCost]
+    runs: Mapping[str, RunNote]
     """By seed."""
     missing: list[str]
     """Seeds without a record."""
@@ -140,12 +135,14 @@ def record_costs(results: Results, params: Params, root: Path) -> Costs:
     return costs
 
 
-def _read_notes(folder: Path, cell: CellResult) -> Iterator[tuple[str, RunCost]]:
+def _read_notes(folder: Path, cell: CellResult) -> Iterator[tuple[str, RunNote]]:
     for seed in map(str, cell.seeds):
         path = folder / f"seed-{seed}.json"
         if path.exists():
             note = read_record(path, RunNote, command=f"dvc repro --force finetune@{folder.name}")
-            yield seed, RunCost(**note.model_dump(), weights=_find_weights(cell, seed))
+            weights = _find_weights(cell, seed)
+            if note.weights in (None, weights):  # else a later training that is not measured yet
+                yield seed, note.model_copy(update={"weights": weights})
 
 
 def select_trained(results: Results, params: Params) -> dict[str, CellResult]:
@@ -219,9 +216,10 @@ def _render_total(recorded: list[CellCost], num_cells: int) -> str:
     facts = [f"{count} {noun}", f"{least}{format_minutes(sum(c.core_seconds for c in recorded))}"]
     if peaks := [cell.peak_bytes for cell in recorded if cell.peak_bytes]:
         facts.append(f"peak {max(peaks) / GIB:.1f} GiB")
-    energies = [cell.watt_hours for cell in recorded]
-    if None not in energies:
-        facts.append(f"about {format_energy(sum(filter(None, energies)))}")
+    energies = [cell.watt_hours for cell in recorded if cell.watt_hours is not None]
+    if energies:
+        rest = " without those of a GPU" if len(energies) < len(recorded) else ""
+        facts.append(f"about {format_energy(sum(energies))}{rest}")
     return f"{', '.join(facts)} ([how this is estimated](../docs/cost.md))."
 
 

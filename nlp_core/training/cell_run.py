@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nlp_core.config.base import CELL
 from nlp_core.files import replacing_folder, write_json
+from nlp_core.models.saving import WEIGHTS
 from nlp_core.training.cell import Cell, describe_cell
 from nlp_core.training.control import RunControl
 from nlp_core.training.processes import Processes, find_processes
@@ -80,5 +81,6 @@ def train_seed(
     start = start_run(checkpoint)
     train_run(cell, seed, done, checkpoint, processes=processes, control=control)
     if notes is not None and processes.is_first:
-        write_run_note(notes / f"seed-{seed}.json", start, num_processes=processes.count)
+        path = notes / f"seed-{seed}.json"
+        write_run_note(path, start, done / WEIGHTS, num_processes=processes.count)
     return done

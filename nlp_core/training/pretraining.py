@@ -74,7 +74,7 @@ def pretrain_encoder(
             shutil.rmtree(other)
     if notes is not None:
         path = notes / place / f"seed-{plan.config.seed}.json"
-        write_run_note(path, start, num_processes=processes.count)
+        write_run_note(path, start, target / WEIGHTS, num_processes=processes.count)
     log.info("pretrain done encoder=%s steps=%d", plan.name, total)
     return target
 

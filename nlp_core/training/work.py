@@ -12,7 +12,7 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 
 from nlp_core.errors import TrainingError
-from nlp_core.files import write_json
+from nlp_core.files import digest_file, write_json
 from nlp_core.processor import measure_peak, name_processor
 from nlp_core.training.determinism import find_device
 from nlp_core.training.processes import Processes, find_processes
@@ -66,13 +66,15 @@ def start_run(checkpoint: Path) -> RunStart:
     return RunStart(time.time(), time.process_time(), checkpoint.exists())
 
 
-def write_run_note(path: Path, start: RunStart, *, num_processes: int = 1) -> None:
+def write_run_note(path: Path, start: RunStart, weights: Path, *, num_processes: int = 1) -> None:
     """Write what must not be part of a result: time, memory, host and versions of a run.
 
     Args:
+        weights: the file that it trained.
         num_processes: how many trained together; time and memory are those of this one.
     """
     note = {
+        "weights": f"sha256:{digest_file(weights)}",
         "started": start.time,
         "seconds": time.time() - start.time,
         "cpu_seconds": time.process_time() - start.cpu_seconds,
