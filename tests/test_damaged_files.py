@@ -8,6 +8,7 @@ import torch
 
 from benchmarks.faults.damaged_artifacts import damage, list_artifacts, run_artifact
 from nlp_core.config.user_data import DataConfig
+from nlp_core.data import tokenization
 from nlp_core.data.user_file import read_user_file
 from nlp_core.training.checkpoint import Progress, is_usable, load_checkpoint, save_checkpoint
 
@@ -50,6 +51,21 @@ def test_damaged_examples_in_the_cache_are_written_again(
     stored.write_bytes(damage(stored.read_bytes(), 7))
     assert read_user_file(path, data, "train").texts["tokens"].lexicon == expected
     assert "found damaged examples in the cache; they are written again" in caplog.text
+
+
+@pytest.mark.parametrize("tokens", ["words", "nfkc+words"])
+def test_another_version_of_a_tokenizer_cuts_the_texts_again(
+    tmp_path: Path, tokens: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGLUE_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tlabel\na b\tx\nc\ty\n")
+    values = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}
+    data = DataConfig.model_validate({**values, "tokens": tokens})
+    for version, number in (("1.0", 1), ("1.0", 1), ("2.0", 2)):
+        monkeypatch.setattr(tokenization, "version", {"nltk": version}.__getitem__)
+        read_user_file(path, data, "train")
+        assert len([*(tmp_path / "cache").glob("*/*/examples.parquet")]) == number
 
 
 @pytest.mark.slow

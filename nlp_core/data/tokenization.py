@@ -6,12 +6,14 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from nlp_core.errors import ConfigError, suggest
+from nlp_core.files import digest_file
 from nlp_core.registry import Registry
 from reglue_runtime.text import (
     EMPTY_TOKEN,
@@ -58,6 +60,12 @@ class LocatorRegistry(Registry["Locator"]):
 
 
 TOKENIZERS = TokenizerRegistry("tokenizer")
+LIBRARIES = {
+    "words": ("nltk",),
+    "chinese_words": ("jieba",),
+    "japanese_words": ("fugashi", "unidic-lite"),
+}
+"""By tokenizer the packages whose version decides how a text is cut."""
 
 Locator = Callable[[str], list[Offsets]]
 LOCATORS = LocatorRegistry("tokenizer with offsets")
@@ -132,6 +140,14 @@ def _locate_japanese(text: str) -> list[Offsets]:
         end = start + len(surface)
         places.append(Offsets(start, end))
     return places
+
+
+def describe_code(name: str) -> dict[str, str]:
+    """Return what a tokenizer's tokens depend on: the digest of its file, versions of libraries."""
+    file = sys.modules[TOKENIZERS.get(name).__module__].__file__
+    assert file is not None, name
+    libraries = LIBRARIES.get(read_steps(name)[1], ())
+    return {"file": digest_file(Path(file)), **{item: version(item) for item in libraries}}
 
 
 def _register_located(name: str, locate: Locator) -> None:

@@ -22,7 +22,7 @@ from nlp_core.data.scheme_detection import suggest_scheme
 from nlp_core.data.split_column import LabelColumn, list_openers
 from nlp_core.data.tagging_scheme import TagError, convert_tags
 from nlp_core.data.task import Split, read_split_file
-from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.tokenization import describe_code
 from nlp_core.errors import DataError
 from nlp_core.files import MANIFEST, digest_file, digest_json, digest_path, write_json
 from nlp_core.kinds import GROUP, LABEL, OUTPUT, TAGS, TREE
@@ -48,13 +48,11 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
         DataError: the file is missing or empty, or a line is malformed; the line is named.
     """
     check_file(path, data.format)
-    tokenizer = sys.modules[TOKENIZERS.get(data.tokens).__module__].__file__
-    assert tokenizer is not None, data.tokens
     key = digest_json(
         {
             "data": data.model_dump(mode="json", exclude={"metrics", "max_words", "out_of_scope"}),
             "file": digest_path(path),
-            "tokenizer": digest_file(Path(tokenizer)),
+            "tokenizer": describe_code(data.tokens),
             "format": FORMAT_VERSION,
         }
     )
