@@ -22,6 +22,7 @@ from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.cell_run import train_cell
 from nlp_core.training.run import prepare_tasks
+from tests import tiny_teaching
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_encoder import write_encoder
 from tests.tiny_training import check_resume, digests, make_trainer
@@ -70,18 +71,8 @@ ENCODER: dict[str, Any] = {
         "tags": {"head": "tagging", "inputs": ["by_word"], "task": "tiny_tagging"},
     },
 }
-SMART = {
-    "name": "smart",
-    "weight": 1.0,
-    "steps": 1,
-    "step_size": 0.01,
-    "noise_std": 0.01,
-    "epsilon": 0.02,
-    "norm": "inf",
-    "level": "token",
-    "divergence": "symmetric_kl",
-    "proximal": {"weight": 1.0, "early_momentum": 0.99, "momentum": 0.999, "early_share": 0.1},
-}
+SLOW = {"weight": 1.0, "early_momentum": 0.99, "momentum": 0.999, "early_share": 0.1}
+SMART = {**tiny_teaching.SMART, "proximal": SLOW}
 PROPORTIONAL = {"name": "proportional"}
 
 
