@@ -223,6 +223,10 @@ def test_places_are_all_seeds_or_a_repeatable_draw(params: Params, project: Path
     newer = params.model_copy(update={"numerics": 2})
     with pytest.raises(ConfigError, match="found no cell to draw"):
         draw_places(newer, project, count=5, seed=3)
+    path = project / "results/sample.json"
+    path.write_text(path.read_text().replace('"device": "cpu"', '"device": "NVIDIA X"'))
+    with pytest.raises(ConfigError, match="that a CPU trained"):
+        draw_places(params, project, count=5, seed=3)
 
 
 def test_an_encoder_trained_again_is_identical(

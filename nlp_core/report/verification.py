@@ -25,7 +25,12 @@ from nlp_core.report.evaluation import list_first, measure_seed
 from nlp_core.report.results import CellResult, RunDigests, find_results, read_results
 from nlp_core.training.cell import describe_cell, read_cell
 from nlp_core.training.cell_run import train_seed
-from nlp_core.training.determinism import describe_machine, find_first_difference
+from nlp_core.training.determinism import (
+    CPU,
+    describe_machine,
+    find_device,
+    find_first_difference,
+)
 from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.ensemble import make_ensemble, read_ensemble
 from nlp_core.training.pretraining import pretrain_encoder
@@ -118,10 +123,12 @@ def list_places(
 def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Place]:
     """Return one random seed of each of some random cells that can be verified.
 
+    A CPU draws the cells that a CPU trained, a GPU those of a GPU.
+
     Raises:
         ConfigError: no cell can be verified.
     """
-    cells = []
+    cells, on_gpu = [], find_device().type != CPU
     for table in sorted(params.tables):
         is_measured = find_results(table, root).exists()
         measured = read_results(table, root).cells if is_measured else {}
@@ -134,12 +141,14 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
                 and not params.list_teachers(cell.data)
                 and cell.init.startswith("data/")
             )
-            if is_plain and result.numerics == params.numerics and result.runs:
+            is_new = result.numerics == params.numerics and bool(result.runs)
+            if is_plain and is_new and result.is_of_gpu == on_gpu:
                 cells.append((table, name, result.seeds))
     if not cells:
         raise ConfigError(
-            "results/: found no cell to draw, expected one that is measured with the numerics of "
-            "params.yaml and starts from data. Train and measure a cell, or name a table."
+            "results/: found no cell to draw, expected one that starts from data and that a "
+            f"{'GPU' if on_gpu else 'CPU'} trained with the numerics of params.yaml. Train and "
+            "measure a cell, or name a table."
         )
     draw = random.Random(seed)
     chosen = draw.sample(cells, min(count, len(cells)))
