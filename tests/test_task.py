@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,26 @@ def test_digest_covers_the_tags(tmp_path: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(manifest | {"tags": ["O"]}))
     assert read_task(folder).digest != before
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda text: text[:-20], "not valid JSON at line"),
+        (lambda text: text.replace('"metrics"', '"matrics"'), "no key 'metrics'"),
+        (lambda text: text.replace('"splits": {', '"splits": 3, "more": {'), "'int' object has no"),
+        (lambda text: text.replace("classification", "clossification"), "Did you mean"),
+    ],
+)
+def test_a_damaged_manifest_is_one_paragraph(
+    tmp_path: Path, change: Callable[[str], str], reason: str
+) -> None:
+    folder = write_task(tmp_path)
+    path = folder / "manifest.json"
+    path.write_text(change(path.read_text()))
+    with pytest.raises(DataError, match=f"found a damaged manifest .*{reason}") as caught:
+        read_task(folder)
+    assert "run `dvc repro --force preprocess@" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["classification", "tagging", "ranking", "multi_label"])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from nlp_core.config.base import read_mapping
 from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS, TOKEN_VECTORS
 from nlp_core.config.dataset import Searched
 from nlp_core.data.batching import Ragged
@@ -25,7 +26,7 @@ from nlp_core.data.split_column import (
 )
 from nlp_core.data.stored_column import Passages, StoredColumns, read_columns
 from nlp_core.data.written_text import number_outputs
-from nlp_core.errors import DataError, suggest
+from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import MANIFEST, check_digest, digest_json
 from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, OUTPUT, SENTENCES, TREE, Kind
 from reglue_runtime.tree import write_tree
@@ -331,10 +332,21 @@ def read_task(folder: Path) -> Task:
     """Read the manifest of a processed task.
 
     Raises:
-        DataError: the task has not been processed, or is not a task with examples.
+        DataError: the task has not been processed, or is not a task with examples; its manifest is
+            damaged.
     """
     path = _check_processed(folder)
-    manifest = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return _parse_manifest(read_mapping(path), path)
+    except (ConfigError, LookupError, TypeError, AttributeError) as err:
+        reason = f"no key {err}" if isinstance(err, KeyError) else str(err)
+        raise DataError(
+            f"{path}: found a damaged manifest ({reason.rstrip('.')}); "
+            f"run `dvc repro --force preprocess@{folder.name}`, which writes it again."
+        ) from err
+
+
+def _parse_manifest(manifest: Mapping[str, Any], path: Path) -> Task:  # Any: JSON
     if manifest["kind"] in NO_EXAMPLES:
         raise DataError(
             f"{path}: found {NO_EXAMPLES[manifest['kind']]}, expected a task with examples; name "
@@ -354,7 +366,7 @@ def read_task(folder: Path) -> Task:
         digest=digest_json(
             {key: manifest[key] for key in DIGESTED if key in manifest} | {"splits": splits}
         ),
-        folder=folder,
+        folder=path.parent,
         further_report_splits=tuple(manifest.get("further_report_splits", ())),
         searched=manifest.get("searched"),
     )
