@@ -13,7 +13,7 @@ from nlp_core.config.dataset import DatasetConfig
 from nlp_core.config.params import read_params
 from nlp_core.data.source import Available, Places, find_available
 from nlp_core.errors import ConfigError
-from nlp_core.report.cost import Costs, RunCost
+from nlp_core.report.cost import Costs, RunNote
 from nlp_core.report.forecast import (
     Duration,
     Forecast,
@@ -98,7 +98,7 @@ def test_a_cell_without_a_record_is_estimated_from_cells_on_its_data(tmp_path: P
     alike = params.experiments["alpha"].model_copy(update={"seeds": [1, 2, 3, 4]})
     experiments = {**params.experiments, "omega": alike}
     params = params.model_copy(update={"experiments": experiments})
-    runs = {"1": RunCost(seconds=10.0), "2": RunCost(seconds=20.0)}
+    runs = {"1": RunNote(seconds=10.0), "2": RunNote(seconds=20.0)}
     costs = Costs(table="trial", cells={"alpha": runs})
     assert estimate_cell("alpha", params, costs) == (30.0, "recorded")
     assert estimate_cell("omega", params, costs) == (60.0, "similar cells")
