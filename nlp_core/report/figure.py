@@ -35,7 +35,6 @@ STYLE: dict[Any, Any] = {  # Any: matplotlib types each key and value
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
-    "text.parse_math": False,  # a name may have dollar signs
 }
 METADATA: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": None},
@@ -161,7 +160,8 @@ def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
     rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
     heights = [_measure_height(row) for row in rows]
     figure = build_figure(sum(heights) + MARGIN_HEIGHT)
-    figure.suptitle(title, fontsize=12, fontweight="bold")
+    # a name may have dollar signs
+    figure.suptitle(title, fontsize=12, fontweight="bold", parse_math=False)
     if rows:
         grid = figure.add_gridspec(len(rows), columns, height_ratios=heights)
         for row, shown in enumerate(rows):
@@ -213,8 +213,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 
 def name_rows(axes: Axes, title: str, names: Sequence[str]) -> None:
     """Give a panel its title, and each row its name, from top to bottom."""
-    axes.set_title(title, loc="left")
-    axes.set_yticks(range(len(names)), names)
+    axes.set_title(title, loc="left", parse_math=False)
+    axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
