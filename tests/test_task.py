@@ -80,7 +80,7 @@ def test_digest_covers_the_tags(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         (lambda text: text[:-20], "not valid JSON at line"),
-        (lambda text: text.replace('"metrics"', '"matrics"'), "no key 'metrics'"),
+        (lambda text: text.replace('"metrics"', '"scores"'), "no key 'metrics'"),
         (lambda text: text.replace('"splits": {', '"splits": 3, "more": {'), "'int' object has no"),
         (lambda text: text.replace("classification", "clossification"), "Did you mean"),
     ],
