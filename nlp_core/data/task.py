@@ -1,6 +1,5 @@
 """A processed task in memory: columns of each split, and what its manifest says."""
 
-import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -241,7 +240,7 @@ class Task:
             _check_processed(self.folder)
             splits = [item.stem for item in self.folder.glob("*.parquet")]
             raise DataError(f"{self.folder}: found no split '{name}'. {suggest(name, splits)}")
-        manifest = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_mapping(self.folder / MANIFEST)
         remedy = f"run `dvc repro --force preprocess@{self.folder.name}`"
         check_digest(path, manifest["splits"][name]["sha256"], remedy=remedy)
         return read_split_file(path, self.kind, self.targets)

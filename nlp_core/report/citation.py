@@ -34,10 +34,13 @@ def read_citation(path: Path) -> Citation:
 
 
 def _name_authors(authors: Any, path: Path) -> str:  # Any: YAML
-    try:
-        return ", ".join(
-            item.get("name") or f"{item['given-names']} {item['family-names']}" for item in authors
-        )
-    except (AttributeError, KeyError, TypeError) as err:
+    keys = ("given-names", "family-names")
+    names = [
+        item.get("name") or " ".join(str(item[key]) for key in keys if key in item)
+        for item in (authors if isinstance(authors, list) else [])
+        if isinstance(item, dict)
+    ]
+    if not names or len(names) != len(authors) or not all(names):
         wanted = "a list, each with a name or with given-names and family-names"
-        raise ConfigError(f"{path.name}: authors: expected {wanted}; mend it.") from err
+        raise ConfigError(f"{path.name}: authors: expected {wanted}; mend it.")
+    return ", ".join(names)
