@@ -11,11 +11,13 @@ from nlp_core.config.model import read_model
 from nlp_core.metrics import Predictions
 from nlp_core.models.description import Node, describe_plan
 from nlp_core.models.plan import plan_model
-from nlp_core.report.examples import Runs, TaskFacts
+from nlp_core.report.comparison import read_comparison
+from nlp_core.report.examples import Runs, TaskFacts, read_runs
 from nlp_core.report.results import read_results
+from nlp_core.site import review
 from nlp_core.site.breakdown import Breakdown, is_number, list_questions, measure_f1
-from nlp_core.site.cell_page import break_down, list_errors
 from nlp_core.site.picture import draw_lines, draw_model, draw_strip
+from nlp_core.site.review import break_down, list_errors
 from nlp_core.site.tag_breakdown import sort_error
 from nlp_core.statistics.score import TypedSpan
 
@@ -40,7 +42,7 @@ def find(tables: list[Breakdown], title: str) -> Breakdown:
 
 def read_tables(table: str, cell: str) -> list[Breakdown]:
     path = ROOT / "results" / "examples" / table / f"{cell}.parquet"
-    return [item for section in list_errors(path) for item in section.tables]
+    return [item for section in list_errors(read_runs(path)) for item in section.tables]
 
 
 @pytest.fixture
@@ -145,6 +147,17 @@ def test_the_sums_agree_with_the_results() -> None:
     mrr = sum(size * float(row[2]) for size, row in zip(sizes, agreed, strict=True)) / sum(sizes)
     metrics = read_results("wikiqa", ROOT).cells["cnn"].metrics
     assert mrr == pytest.approx(metrics["test.mrr"].mean, abs=0.01)  # two places
+
+
+def test_tables_reviewed_side_by_side_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {name: read_comparison(name, ROOT) for name in ("sample", "slu")}
+    found = []
+    for cores in (1, 2):
+        monkeypatch.setattr(review, "cpu_count", lambda cores=cores: cores)
+        found.append(review.review_tables(tables, ROOT))
+    assert found[0] == found[1]
+    assert found[0]["slu"].findings
+    assert found[0]["slu"].errors["snips_joint_bilstm"][0].tables
 
 
 def test_f1_without_entities_is_zero() -> None:

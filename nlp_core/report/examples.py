@@ -134,6 +134,12 @@ def read_runs(path: Path) -> list[Runs]:
     return list(found.values())
 
 
+def read_all_runs(table: str, root: Path) -> dict[str, list[Runs]]:
+    """Read what the seeds of each cell of a table predicted, where that is committed."""
+    folder = find_examples(table, "cell", root).parent
+    return {path.stem: read_runs(path) for path in sorted(folder.glob("*.parquet"))}
+
+
 def measure_examples(path: Path) -> dict[str, list[float]]:
     """Return the metrics of the reported split, by the names of results, a value for each seed."""
     found: dict[str, list[float]] = {}

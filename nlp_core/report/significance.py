@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import is_lower_better
 from nlp_core.report.comparison import Comparison, Entry
-from nlp_core.report.examples import find_examples, read_runs
+from nlp_core.report.examples import Runs, read_all_runs
 from nlp_core.report.markdown import render_rows
 from nlp_core.statistics import (
     Interval,
@@ -130,12 +130,20 @@ def find_p_values(
 
 
 def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
-    """Return what the committed predictions say about each column of a table.
+    """Return what the committed predictions say about each column of a table."""
+    return compare_rows(comparison, read_all_runs(comparison.results.table, root))
+
+
+def compare_rows(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) -> list[ColumnFinding]:
+    """Return what predictions say about each column of a table.
 
     A difference is significant if both tests agree after Holm's correction over all pairs of the
     table: the paired bootstrap with the spread of seeds, and the swap of examples.
+
+    Args:
+        runs: what the seeds of each cell predicted.
     """
-    columns = list(_list_columns(comparison, _read_scores(comparison, root)))
+    columns = list(_list_columns(comparison, _build_scores(comparison, runs)))
     tests = [find_p_values(column.scores, column.samples) for column in columns]
     corrected = correct_all(tests)
     return [column.describe(p_values) for column, p_values in zip(columns, corrected, strict=True)]
@@ -192,19 +200,18 @@ def measure_variation(values: Sequence[float]) -> float | None:
     return 100 * (1 + 1 / (4 * n)) * stdev(values) / bias / abs(mean)
 
 
-def _read_scores(comparison: Comparison, root: Path) -> dict[Key, _Scored]:
+def _build_scores(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) -> dict[Key, _Scored]:
     """Return the scores of all cells with committed predictions."""
     wanted = {(entry.cell, entry.metric) for entry in comparison.entries if entry.ours is not None}
     found: dict[Key, _Scored] = {}
     for cell in sorted({cell for cell, _ in wanted if cell is not None}):
-        path = find_examples(comparison.results.table, cell, root)
-        for runs in read_runs(path) if path.exists() else []:
-            for metric in runs.task.metrics:
-                name = runs.name_metric(metric)
+        for item in runs.get(cell, ()):
+            for metric in item.task.metrics:
+                name = item.name_metric(metric)
                 if (cell, name) in wanted:
-                    score = runs.build_score(metric)
+                    score = item.build_score(metric)
                     if score is not None:
-                        found[cell, name] = _Scored(KINDS.get(runs.task.kind).unit, score)
+                        found[cell, name] = _Scored(KINDS.get(item.task.kind).unit, score)
     return found
 
 
@@ -255,7 +262,8 @@ def _describe_tests(finding: ColumnFinding) -> Iterator[str]:
     if pairs == 1:
         yield f"The difference is {'' if significant else 'not '}significant."
     elif pairs:
-        yield f"{significant} of {pairs} differences are significant."
+        verb = "is" if significant == 1 else "are"
+        yield f"{significant} of {pairs} differences {verb} significant."
     if finding.resolution is not None:
         yield (
             f"This split resolves differences of about {finding.resolution:.1f} points "

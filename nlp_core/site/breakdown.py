@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import precision_recall_fscore_support
 
 from nlp_core.kinds import KINDS, Kind
 from nlp_core.metrics import count_confusions
+from nlp_core.metrics.classification import Confusion
 from nlp_core.metrics.retrieval import score_queries
 from nlp_core.report.examples import Runs
 
@@ -63,7 +63,8 @@ def break_down_labels(runs: Runs) -> list[Breakdown]:
     found = []
     scores_SNL = None
     if KINDS.get(runs.task.kind).has_confusion:
-        found += [_cross(runs), _slice_by_label(runs)]
+        crossed = [count_confusions(run) for run in runs.predictions]
+        found += [_cross(crossed), _slice_by_label(runs.task.labels, crossed)]
         scores = [run.score for run in runs.predictions if run.score is not None]
         if len(scores) == len(right_SN):
             scores_SNL = np.asarray(scores)
@@ -127,27 +128,25 @@ def _write(kind: Kind, answer: object) -> str:
     return ", ".join(sorted(labels) if kind.has_several_labels else labels)
 
 
-def _cross(runs: Runs) -> Breakdown:
-    crossed = [count_confusions(run) for run in runs.predictions]
+def _cross(crossed: Sequence[Confusion]) -> Breakdown:
     labels, counts = crossed[0].labels, sum(item.counts for item in crossed)
     assert not isinstance(counts, int), labels
     sums = np.maximum(counts.sum(1, keepdims=True), 1)
     rows = [[label, *(f"{n:,}" for n in row)] for label, row in zip(labels, counts, strict=True)]
-    note = f"A row for each right label, a column for each predicted one; {_count_seeds(runs)}."
+    seeds = _count_seeds(len(crossed))
+    note = f"A row for each right label, a column for each predicted one; {seeds}."
     shares = (counts / sums).tolist()
     return Breakdown("Confusion matrix", ["right / predicted", *labels], rows, note, shares)
 
 
-def _slice_by_label(runs: Runs) -> Breakdown:
-    labels, scores = list(runs.task.labels), []
-    for run in runs.predictions:
-        right, found = [*map(str, run.target)], [*map(str, run.prediction)]
-        scores.append(precision_recall_fscore_support(right, found, labels=labels, zero_division=0))
-    means = 100 * np.asarray([seed[:3] for seed in scores]).mean(0)
-    rows = [
-        [label, f"{support:,}", *(f"{mean:.2f}" for mean in means[:, idx])]
-        for idx, (label, support) in enumerate(zip(labels, scores[0][3], strict=True))
-    ]
+def _slice_by_label(labels: Sequence[str], crossed: Sequence[Confusion]) -> Breakdown:
+    counts_SLL = np.stack([item.counts for item in crossed])
+    hits_SL, right_SL = counts_SLL.diagonal(0, 1, 2), counts_SLL.sum(2)
+    rows = []
+    for idx, label in enumerate(labels):
+        seeds = zip(hits_SL[:, idx], counts_SLL[:, :, idx].sum(1), right_SL[:, idx], strict=True)
+        shown = map(format_mean, zip(*(measure_f1(*seed) for seed in seeds), strict=True))
+        rows.append([str(label), f"{right_SL[0, idx]:,}", *shown])
     header = ["label", "examples", "precision", "recall", "F1"]
     return Breakdown("By label", header, rows, "Means over seeds.")
 
@@ -169,7 +168,8 @@ def _slice_by_confidence(
             ]
         )
     header = ["probability of the prediction", "predictions", "mean probability, %", "right, %"]
-    note = f"Of a calibrated model the last two columns are equal; {_count_seeds(runs)}."
+    seeds = _count_seeds(len(runs.predictions))
+    note = f"Of a calibrated model the last two columns are equal; {seeds}."
     return Breakdown("By confidence", header, rows, note)
 
 
@@ -202,8 +202,7 @@ def _list_wrong(
     return Breakdown("Worst examples", header, rows, note)
 
 
-def _count_seeds(runs: Runs) -> str:
-    seeds = len(runs.predictions)
+def _count_seeds(seeds: int) -> str:
     return "of one seed" if seeds == 1 else f"the sum of {seeds} seeds"
 
 

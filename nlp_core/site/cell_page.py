@@ -8,23 +8,14 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from nlp_core.config.model import ModelConfig, read_model
-from nlp_core.kinds import KINDS
 from nlp_core.metrics import is_lower_better
 from nlp_core.models.description import Node, describe_plan
 from nlp_core.models.plan import plan_model
-from nlp_core.report.examples import Runs, find_examples, read_runs
 from nlp_core.report.explanation import Facts, explain
 from nlp_core.report.results import CellResult, Score
-from nlp_core.site.breakdown import (
-    Breakdown,
-    break_down_labels,
-    break_down_numbers,
-    break_down_ranking,
-    break_down_retrieval,
-)
 from nlp_core.site.picture import Points, draw_lines, draw_model, draw_strip
 from nlp_core.site.project import CellPlace, Project, ShownNumber
-from nlp_core.site.tag_breakdown import break_down_tags
+from nlp_core.site.review import ErrorSection
 
 
 class MetricRow(NamedTuple):
@@ -35,13 +26,6 @@ class MetricRow(NamedTuple):
     is_reported: bool
     is_lower_better: bool
     strip: Markup
-
-
-class ErrorSection(NamedTuple):
-    """Where a cell is wrong in one task."""
-
-    title: str
-    tables: list[Breakdown]
 
 
 class ModelView(NamedTuple):
@@ -95,40 +79,13 @@ def build_cell(place: CellPlace, project: Project) -> CellPage:
         numbers,
         metrics,
         seeds if len(seeds) == size else [f"run {idx + 1}" for idx in range(size)],
-        list_errors(find_examples(place.table, place.cell, project.root)),
+        project.reviews[place.table].errors.get(place.cell, []),
         curves,
         title,
         draw_lines(curves, f"{title} over the steps", is_log=is_encoder) if curves else Markup(""),
         _view_model(project.root / facts["model"]["file"], facts["model"]["file"]),
         facts,
     )
-
-
-def list_errors(path: Path) -> list[ErrorSection]:
-    """Return where a cell's committed predictions are wrong, task by task.
-
-    Only those of epochs that were chosen honestly are shown.
-    """
-    found = read_runs(path) if path.exists() else []
-    found = [runs for runs in found if runs.predictions and not runs.suffix]
-    sections = []
-    for runs in found:
-        task = "" if len(found) == 1 else f"{runs.prefix.rstrip('.')}, "
-        tables = [table for table in break_down(runs) if table.rows]
-        sections.append(ErrorSection(f"{task}split {runs.task.report_split}", tables))
-    return sections
-
-
-def break_down(runs: Runs) -> list[Breakdown]:
-    """Return the tables that fit the kind of a task."""
-    kind = KINDS.get(runs.task.kind)
-    if kind.is_searched:
-        return break_down_retrieval(runs)
-    if kind.is_grouped:
-        return break_down_ranking(runs)
-    if kind.has_tags:
-        return break_down_tags(runs)
-    return break_down_numbers(runs) if kind.is_number else break_down_labels(runs)
 
 
 def _list_metrics(result: CellResult, numbers: Sequence[ShownNumber]) -> Iterator[MetricRow]:

@@ -1,7 +1,7 @@
 """What the pages show: all tables compared, what is known of their differences, and their cells."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,8 @@ from nlp_core.report.comparison import (
 )
 from nlp_core.report.headline import STANDINGS, Headline, count_outcomes
 from nlp_core.report.results import CellResult
-from nlp_core.report.significance import ColumnFinding, RowFinding, find_differences
+from nlp_core.report.significance import RowFinding
+from nlp_core.site.review import Review, review_tables
 
 REASON = re.compile(r"\[(\w+)\]$")
 
@@ -67,7 +68,7 @@ class Project:
     root: Path
     params: Params
     tables: Mapping[str, Comparison]
-    findings: Mapping[str, Sequence[ColumnFinding]]
+    reviews: Mapping[str, Review]
     headline: Headline
 
     @cached_property
@@ -111,7 +112,7 @@ class Project:
         remarks = {place: f"part-{idx}-remark-{mark}" for mark, place in enumerate(remarked, 1)}
         rows = {
             (item.column, item.selection, row.row): row
-            for item in self.findings[table]
+            for item in self.reviews[table].findings
             if item.part == part.config.title
             for row in item.rows
         }
@@ -144,6 +145,6 @@ def read_project(root: Path) -> Project:
         root,
         read_params(root / "params.yaml"),
         tables,
-        {name: find_differences(comparison, root) for name, comparison in tables.items()},
+        review_tables(tables, root),
         count_outcomes([item for name, item in tables.items() if is_measured(name, root)]),
     )

@@ -104,7 +104,7 @@ def build_table(name: str, project: Project) -> TablePage:
         tallies.get(name),
         summarise_outcomes(comparison.entries),
         read_figure(project.root / "reports" / f"{name}.svg", published.title),
-        [_view_part(part, numbers, project.findings[name]) for part in comparison.parts],
+        [_view_part(part, numbers, project.reviews[name].findings) for part in comparison.parts],
         {key: published.reasons[key].strip() for key in sorted(filter(None, reasons))},
         [_view_cell(place, project) for place in project.places if place.table == name],
         sorted(published.papers.values(), key=lambda paper: paper.name),

@@ -5,6 +5,7 @@ type at the right tokens, wrong ends of the right type, or missed. A predicted e
 no token with a right one is invented.
 """
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
@@ -31,7 +32,7 @@ MOST_ENTITIES = 8  # of an example's errors
 
 
 class TaggedSentence(NamedTuple):
-    """A sentence with the answers of a seed: tokens, right and predicted entities.
+    """A sentence with the answers of a seed: tokens, right and predicted entities, and both.
 
     A sentence without an intent counts as one whose intent is right.
     """
@@ -40,6 +41,7 @@ class TaggedSentence(NamedTuple):
     right: frozenset[TypedSpan]
     found: frozenset[TypedSpan]
     is_label_right: bool
+    hits: frozenset[TypedSpan]
 
     @property
     def num_errors(self) -> int:
@@ -87,7 +89,8 @@ def _read(target: object, prediction: object) -> TaggedSentence:
     is_label_right = True
     if isinstance(target, Mapping) and isinstance(prediction, Mapping):
         is_label_right = target[LABEL] == prediction[LABEL]
-    return TaggedSentence(len(tags), find_entities(tags), find_entities(found), is_label_right)
+    right, predicted = find_entities(tags), find_entities(found)
+    return TaggedSentence(len(tags), right, predicted, is_label_right, right & predicted)
 
 
 def _list_tags(answer: object) -> tuple[str, ...]:
@@ -101,7 +104,7 @@ def _list_types(seeds: list[list[TaggedSentence]]) -> list[str]:
 def _count_by_type(seed: list[TaggedSentence]) -> list[Counter[str]]:
     """Return how many entities of each type are hit, predicted and right."""
     return [
-        Counter(entity.type for item in seed for entity in item.right & item.found),
+        Counter(entity.type for item in seed for entity in item.hits),
         Counter(entity.type for item in seed for entity in item.found),
         Counter(entity.type for item in seed for entity in item.right),
     ]
@@ -110,9 +113,10 @@ def _count_by_type(seed: list[TaggedSentence]) -> list[Counter[str]]:
 def _count_by_length(seed: list[TaggedSentence]) -> list[Counter[str]]:
     """Return how many entities are hit, predicted and right in sentences of each slice."""
     counts: list[Counter[str]] = [Counter(), Counter(), Counter()]
+    starts, names = [low for low, _ in LENGTHS], [name_range(*bounds) for bounds in LENGTHS]
     for item in seed:
-        name = next(name_range(*ends) for ends in LENGTHS if ends[0] <= item.size <= ends[1])
-        sides = (item.right & item.found, item.found, item.right)
+        name = names[bisect(starts, item.size) - 1]
+        sides = (item.hits, item.found, item.right)
         for count, entities in zip(counts, sides, strict=True):
             count[name] += len(entities)
     return counts

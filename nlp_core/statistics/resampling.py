@@ -23,6 +23,7 @@ LEVEL = 0.05
 POWER_FACTOR = 2.8015  # the 97.5 % quantile of the normal distribution plus its 80 % quantile
 TIE = 1e-9  # points: rounding must not make an equal difference a smaller one
 CHUNK = 500  # rounds at a time: memory stays below 100 MB for 10,000 examples
+BLOCK = 25  # rounds of a chunk whose masks are floats at one time, so that they stay in the cache
 
 
 class Interval(NamedTuple):
@@ -190,7 +191,7 @@ def _swap_summands(sums: Mapping[Pair, tuple[SumScore, SumScore]], seed: int) ->
     swaps = {pair: _Swap(*scores) for pair, scores in sums.items()}
     num_units = next(iter(swaps.values())).change.shape[1]
     num_seeds = max(len(swap.change) for swap in swaps.values())
-    draw, counts = np.random.default_rng([seed, num_units, 2]), dict.fromkeys(swaps, 0)
+    counts = dict.fromkeys(swaps, 0)
     pairs = [
         [pair for pair, swap in swaps.items() if seed < len(swap.change)]
         for seed in range(num_seeds)
@@ -199,19 +200,37 @@ def _swap_summands(sums: Mapping[Pair, tuple[SumScore, SumScore]], seed: int) ->
         np.concatenate([swaps[pair].change[seed] for pair in with_seed], 1)
         for seed, with_seed in enumerate(pairs)
     ]
-    for start in range(0, SWAP_ROUNDS, CHUNK):
-        size = min(CHUNK, SWAP_ROUNDS - start)
-        masks_SRN = draw.integers(0, 2, (num_seeds, size, num_units), np.int8)
+    for masks_SRB in _draw_masks(num_seeds, num_units, seed):
         moved: dict[Pair, list[Numbers]] = {pair: [] for pair in swaps}
-        for mask_RN, change, with_seed in zip(masks_SRN, changes, pairs, strict=True):
+        for mask_RB, change, with_seed in zip(masks_SRB, changes, pairs, strict=True):
             ends = np.cumsum([swaps[pair].change.shape[2] for pair in with_seed])[:-1]
-            products = np.split(mask_RN.astype(np.float64) @ change, ends, 1)
+            products = np.split(_multiply(mask_RB, change, num_units), ends, 1)
             for pair, moved_RK in zip(with_seed, products, strict=True):
                 moved[pair].append(moved_RK)
         for pair, swap in swaps.items():
             found = swap.compare(np.stack(moved[pair], 1))
             counts[pair] += int((found >= swap.observed - TIE).sum())
     return {pair: (1 + count) / (1 + SWAP_ROUNDS) for pair, count in counts.items()}
+
+
+def _multiply(mask_RB: NDArray[np.uint8], change: Numbers, num_units: int) -> Numbers:
+    blocks = [mask_RB[start : start + BLOCK] for start in range(0, len(mask_RB), BLOCK)]
+    masks = (np.unpackbits(block, axis=1, count=num_units) for block in blocks)
+    return np.concatenate([mask_RN.astype(np.float64) @ change for mask_RN in masks])
+
+
+@lru_cache(maxsize=4)  # the columns of a table have few different numbers of units
+def _draw_masks(num_seeds: int, num_units: int, seed: int) -> list[NDArray[np.uint8]]:
+    """Return which units each round swaps, [S, r, B], for some rounds r at a time.
+
+    B: bytes, each of eight units.
+    """
+    draw, found = np.random.default_rng([seed, num_units, 2]), []
+    for start in range(0, SWAP_ROUNDS, CHUNK):
+        size = min(CHUNK, SWAP_ROUNDS - start)
+        masks_SRN = draw.integers(0, 2, (num_seeds, size, num_units), np.int8)
+        found.append(np.packbits(masks_SRN.view(np.uint8), axis=2))
+    return found
 
 
 def _compare_areas(first: AreaScore, second: AreaScore) -> float:

@@ -1,0 +1,86 @@
+"""What the committed predictions of a table say: which differences are real, and what is wrong."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from joblib import cpu_count  # of this process and its container, not of the machine
+
+from nlp_core.kinds import KINDS
+from nlp_core.report.comparison import Comparison
+from nlp_core.report.examples import Runs, find_examples, read_all_runs
+from nlp_core.report.significance import ColumnFinding, compare_rows
+from nlp_core.site.breakdown import (
+    Breakdown,
+    break_down_labels,
+    break_down_numbers,
+    break_down_ranking,
+    break_down_retrieval,
+)
+from nlp_core.site.tag_breakdown import break_down_tags
+
+
+class ErrorSection(NamedTuple):
+    """Where a cell is wrong in one task."""
+
+    title: str
+    tables: list[Breakdown]
+
+
+class Review(NamedTuple):
+    """What the predictions of a table's cells say; `errors` are by cell."""
+
+    findings: list[ColumnFinding]
+    errors: dict[str, list[ErrorSection]]
+
+
+def review_tables(tables: Mapping[str, Comparison], root: Path) -> dict[str, Review]:
+    """Review each table, as many at once as there are cores."""
+    ordered = sorted(tables, key=lambda name: _count_bytes(name, root), reverse=True)
+    comparisons = [tables[name] for name in ordered]
+    roots = [root] * len(ordered)
+    if (cores := min(cpu_count(), len(ordered))) < 2:
+        found = list(map(_review, comparisons, roots))
+    else:
+        with ProcessPoolExecutor(cores) as pool:
+            found = list(pool.map(_review, comparisons, roots))
+    return dict(zip(ordered, found, strict=True))
+
+
+def _count_bytes(table: str, root: Path) -> int:
+    """Return how large a table's predictions are: the largest go first, so no core ends late."""
+    folder = find_examples(table, "cell", root).parent
+    return sum(path.stat().st_size for path in folder.glob("*.parquet"))
+
+
+def _review(comparison: Comparison, root: Path) -> Review:
+    runs = read_all_runs(comparison.results.table, root)
+    errors = {cell: list_errors(found) for cell, found in runs.items()}
+    return Review(compare_rows(comparison, runs), errors)
+
+
+def list_errors(found: Sequence[Runs]) -> list[ErrorSection]:
+    """Return where a cell's predictions are wrong, task by task.
+
+    Only those of epochs that were chosen honestly are shown.
+    """
+    chosen = [runs for runs in found if runs.predictions and not runs.suffix]
+    sections = []
+    for runs in chosen:
+        task = "" if len(chosen) == 1 else f"{runs.prefix.rstrip('.')}, "
+        tables = [table for table in break_down(runs) if table.rows]
+        sections.append(ErrorSection(f"{task}split {runs.task.report_split}", tables))
+    return sections
+
+
+def break_down(runs: Runs) -> list[Breakdown]:
+    """Return the tables that fit the kind of a task."""
+    kind = KINDS.get(runs.task.kind)
+    if kind.is_searched:
+        return break_down_retrieval(runs)
+    if kind.is_grouped:
+        return break_down_ranking(runs)
+    if kind.has_tags:
+        return break_down_tags(runs)
+    return break_down_numbers(runs) if kind.is_number else break_down_labels(runs)
