@@ -26,9 +26,11 @@ from tests.tiny_corpus import ARCHITECTURE, ENCODER, make_params, make_plan
 from tests.tiny_pretraining import (
     FURTHER,
     check_resume,
+    list_digests,
     list_points,
     project,
     read_history,
+    read_metrics,
     read_note,
     write_start,
 )
@@ -42,7 +44,7 @@ def test_a_tiny_encoder_learns(project: Path) -> None:
     write_json(project / "encoders/tiny.json", ARCHITECTURE | still)
     phases = [{"length": 16, "steps": 200, "batch_size": 32}]
     folder = pretrain_encoder(make_plan(project, validate_every=50, phases=phases))
-    metrics = read_note(folder)["metrics"]
+    metrics = read_metrics(folder)
     for text in ("tiny_text", "held_out"):
         assert metrics[f"{text}.perplexity"] < 0.25 * metrics[f"before.{text}.perplexity"]
         assert metrics[f"{text}.accuracy"] > metrics[f"before.{text}.accuracy"] + 20
@@ -61,6 +63,24 @@ def test_every_sort_of_encoder_begins_from_nothing(project: Path, sort: str) -> 
     assert before["metrics"]["perplexity"] != after["metrics"]["perplexity"]
 
 
+def test_a_further_seed_is_trained_alone_and_shows_the_spread(
+    project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    alone = pretrain_encoder(make_plan(project, steps=2))
+    encoder, metrics = list_digests(alone), read_metrics(alone)
+    caplog.set_level("INFO")
+    folder = pretrain_encoder(make_plan(project, steps=2, seeds=[3, 4]))
+    assert "pretrain kept encoder=tiny seed=3" in caplog.text
+    assert {path.name for path in folder.iterdir()} == {*encoder, "seed-4"}
+    assert [path.name for path in (folder / "seed-4").iterdir()] == ["history.jsonl"]
+    assert all(digest_file(folder / name) == encoder[name] for name in {*encoder} - {"cell.json"})
+    note = read_note(folder)
+    assert note["seeds"] == [3, 4]
+    assert note["runs"]["3"]["weights"] != note["runs"]["4"]["weights"]
+    first, second = note["metrics"]["tiny_text.perplexity"]
+    assert first == metrics["tiny_text.perplexity"] != second
+
+
 def test_folder_is_that_of_an_encoder(project: Path) -> None:
     folder = pretrain_encoder(make_plan(project))
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -74,7 +94,8 @@ def test_folder_is_that_of_an_encoder(project: Path) -> None:
     assert note["parameters"]["total"] == sum(
         tensor.numel() for tensor in load_file(folder / "model.safetensors").values()
     )
-    assert not any((project / "artifacts/work/pretrain/tiny").iterdir())
+    (work,) = (project / "artifacts/work/pretrain/tiny").iterdir()
+    assert {path.name for path in work.iterdir()} == {"lock", "seed-3", "tokenizer.json"}
     points = list_points(folder)
     assert [event["step"] for event in points] == [0, 0, 4, 4, 8, 8, 12, 12]
     assert [event["split"] for event in points[-2:]] == ["held_out", "tiny_text"]
@@ -194,8 +215,8 @@ def test_an_encoder_that_is_trained_on_keeps_its_head(project: Path) -> None:
         first={},
         second={"init": "artifacts/cells/pretrain/first", "tokenizer": None},
     )
-    first = read_note(pretrain_encoder(read_encoder("first", params)))["metrics"]
-    second = read_note(pretrain_encoder(read_encoder("second", params)))["metrics"]
+    first = read_metrics(pretrain_encoder(read_encoder("first", params)))
+    second = read_metrics(pretrain_encoder(read_encoder("second", params)))
     for key in ("tiny_text.perplexity", "held_out.accuracy"):
         assert second[f"before.{key}"] == pytest.approx(first[key], abs=1e-5)
 
@@ -207,8 +228,8 @@ def test_pairs_are_learnt_and_their_head_goes_on(project: Path, pairs: str) -> N
     first = pretrain_encoder(read_encoder("first", params))
     heads = load_file(first / "lm_head.safetensors")
     assert heads["pair.layers.out.weight"].shape == (2, 24)
-    before = read_note(first)["metrics"]
-    after = read_note(pretrain_encoder(read_encoder("second", params)))["metrics"]
+    before = read_metrics(first)
+    after = read_metrics(pretrain_encoder(read_encoder("second", params)))
     assert after["before.train.pair_accuracy"] == before["train.pair_accuracy"]
     assert 0 < before["train.pair_accuracy"] < 100
     assert "held_out.pair_accuracy" not in before

@@ -42,14 +42,14 @@ parts:
 def root(tmp_path: Path) -> Path:
     params = make_params(tmp_path, tiny={"head_start": None})
     folder, config = tmp_path / "artifacts/cells/pretrain/tiny", params.encoders["tiny"]
-    seed = str(config.seed)
+    seed = str(config.seeds[0])
     note = {
         "table": "pretrain",
         "cell": "tiny",
         "model": config.init,
         "recipe": "tiny",
         "recipe_digest": digest_json(config.describe()),
-        "seeds": [config.seed],
+        "seeds": config.seeds,
         "numerics": 1,
         "data": {"tiny_corpus": "sha256:" + "ab" * 32},
         "init": {"path": "encoders/tiny.json", "sha256": "sha256:" + "cd" * 32},
@@ -67,7 +67,7 @@ def root(tmp_path: Path) -> Path:
             }
         },
         "runs": {seed: {"weights": "sha256:" + "ef" * 32, "epochs": {}}},
-        "metrics": METRICS,
+        "metrics": {name: [value] for name, value in METRICS.items()},
     }
     write_json(folder / "cell.json", note)
     events: list[dict[str, Any]] = [

@@ -18,7 +18,7 @@ from nlp_core.training.pretraining import _prepare_tokenizer, pretrain_encoder
 from nlp_core.training.pretraining_run import Pretraining
 from nlp_core.training.processes import Processes
 from tests.tiny_corpus import ARCHITECTURE, make_params, make_plan, write_project
-from tests.tiny_pretraining import check_resume, list_digests, read_note
+from tests.tiny_pretraining import check_resume, list_digests, read_metrics
 
 REPLACED: dict[str, Any] = {
     "replacement": {"weight": 50.0, "generator": 0.5},
@@ -38,7 +38,7 @@ def start(project: Path, **changes: Any) -> tuple[Pretraining, ReplacedPieces]:
     plan = make_plan(project, **REPLACED | changes)
     work = project / "work"
     work.mkdir()
-    run = Pretraining(plan, _prepare_tokenizer(plan, work), work, Processes())
+    run = Pretraining(plan, 3, _prepare_tokenizer(plan, work), work, Processes())
     assert isinstance(run.model.model, ReplacedPieces)
     return run, run.model.model
 
@@ -153,7 +153,7 @@ def test_replaced_pieces_are_found_better_than_by_chance(project: Path) -> None:
     write_json(project / "encoders/tiny.json", values)
     phases = [{"length": 16, "steps": 200, "batch_size": 32}]
     plan = make_plan(project, validate_every=100, phases=phases, **REPLACED)
-    metrics = read_note(pretrain_encoder(plan))["metrics"]
+    metrics = read_metrics(pretrain_encoder(plan))
     assert metrics["held_out.detection_accuracy"] > metrics["held_out.original"] + 2
     assert metrics["held_out.detection_f1"] > 50
     assert metrics["held_out.detection_auc"] > 90

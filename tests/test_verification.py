@@ -237,7 +237,7 @@ def test_an_encoder_trained_again_is_identical(
     params = make_encoder_params(tmp_path, tiny={"validate_every": 6})
     pretrain_encoder(read_encoder("tiny", params))
     evaluate_table("pretrain", tmp_path)
-    place = Place("pretrain", "tiny", params.encoders["tiny"].seed)
+    place = Place("pretrain", "tiny", params.encoders["tiny"].seeds[0])
     assert list_places(params, tmp_path, table="pretrain", cells=[], seeds=[]) == [place]
     (verdict,) = verify([place], params, tmp_path, tmp_path / "again")
     assert verdict == SeedVerdict(place, "identical")

@@ -39,7 +39,7 @@ ENCODER: dict[str, Any] = {
     "schedule": {"name": "warmup_linear", "warmup": 0.1},
     "clip_norm": 1.0,
     "validate_every": 4,
-    "seed": 3,
+    "seeds": [3],
 }
 
 

@@ -48,6 +48,11 @@ def read_note(folder: Path) -> dict[str, Any]:
     return note
 
 
+def read_metrics(folder: Path) -> dict[str, float]:
+    """Return what was measured of the only seed."""
+    return {name: value for name, (value,) in read_note(folder)["metrics"].items()}
+
+
 def list_digests(folder: Path) -> dict[str, str]:
     return {path.name: digest_file(path) for path in sorted(folder.iterdir())}
 
@@ -55,6 +60,7 @@ def list_digests(folder: Path) -> dict[str, str]:
 def check_resume(plan: EncoderPlan, monkeypatch: pytest.MonkeyPatch, kills: list[int]) -> None:
     """Kill a run at some of all steps that it takes, and compare it with an undisturbed one."""
     whole = list_digests(pretrain_encoder(plan))
+    shutil.rmtree("artifacts/work")
     original, taken, waiting = Trainer.step, 0, list(kills)
 
     def step(self: Trainer, *given: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
-from nlp_core.config.base import ClosedModel, Count, Name, Part, Positive, Probability, Seed, Share
+from nlp_core.config.base import ClosedModel, Count, Name, Part, Positive, Probability, Seeds, Share
 from nlp_core.config.optimizer import OptimizerConfig
 from nlp_core.config.recipe import (
     Frozen,
@@ -146,14 +146,17 @@ class EncoderConfig(ClosedModel):
     """As in a recipe, such as `encoder.*embeddings.*`; null: none."""
     validate_every: Count
     """Steps between two points of the curve, each with a checkpoint."""
-    seed: Seed
+    seeds: Seeds
+    """Cells that start from the encoder start from that of the first seed; the others show the
+    spread. All have the tokenizer of the first."""
 
     def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
-        """Return the values as plain data, without the table.
+        """Return the values as plain data, without the table and with only the first seed.
 
         Fields that are null are left out, except the oldest ones, as in a recipe.
         """
-        values = self.model_dump(mode="json", exclude={"table"})
+        values = self.model_dump(mode="json", exclude={"table", "seeds"})
+        values["seed"] = self.seeds[0]
         values["optimizer"] = drop_null(values["optimizer"], keep=OLDEST_OPTIONS)
         return drop_null(values, keep=OLDEST)
 

@@ -44,8 +44,8 @@ class TrainedCell(Provenance):
     cell: str
     tasks: dict[str, CellTask]
     runs: dict[str, CellRun]
-    metrics: dict[str, float] = Field(default_factory=dict)
-    """What pretraining measured."""
+    metrics: dict[str, list[float]] = Field(default_factory=dict)
+    """What pretraining measured, a value for each seed."""
     bundles: dict[str, dict[str, Any]] = Field(default_factory=dict)  # Any: numbers, flags, names
     """By variant of an export: what its check measured, and its bytes."""
 
@@ -86,6 +86,8 @@ def find_difference(cell: TrainedCell | CellResult, item: CellConfig, params: Pa
     """Return how a cell differs from what the grid says of it now, or None."""
     if isinstance(item, EncoderConfig | EnsembleConfig):
         is_same = cell.recipe_digest == digest_json(item.describe())
+        if isinstance(item, EncoderConfig) and cell.seeds != item.seeds:
+            return f"seeds: found {cell.seeds}, but the grid says {item.seeds}"
         if is_same and cell.numerics == params.numerics:
             return None
         return "numerics or values: found others than the grid says"

@@ -121,7 +121,7 @@ def evaluate_table(
             assert time_export is not None, name
             cells |= _time(name, cell, time_export, params, root)
         else:
-            metrics = {key: summarise([value]) for key, value in sorted(cell.metrics.items())}
+            metrics = {key: summarise(values) for key, values in sorted(cell.metrics.items())}
             cells[name] = _build_result(cell, metrics)
             curves[name] = _read_perplexity(find_folder(name, item, root))
     _write_examples(table, only or [*items], params, root)
@@ -206,7 +206,7 @@ def _describe_bundle(way: str, bundles: Mapping[str, Mapping[str, Any]]) -> dict
 
 
 def _read_perplexity(folder: Path) -> Curves:
-    """Return the held-out perplexity of each text of a pretrained cell, by step."""
+    """Return the held-out perplexity of each text of a pretrained cell, by step; first seed."""
     curves: Curves = {}
     for event in _read_validations(folder):
         point = (event["step"], event["metrics"]["perplexity"])

@@ -162,7 +162,7 @@ def estimate_cell(name: str, params: Params, costs: Costs) -> Duration:
         if runs and (other in params.experiments or other in params.encoders)
     }
     config = find_trained(name, params)
-    num_seeds = len(config.seeds) if isinstance(config, ExperimentConfig) else 1
+    num_seeds = len(config.seeds)
     if name in means:
         return Duration(means[name] * num_seeds, "recorded")
     like = [other for other in means if find_trained(other, params).data == config.data]

@@ -33,7 +33,7 @@ from nlp_core.training.determinism import (
 )
 from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.ensemble import make_ensemble, read_ensemble
-from nlp_core.training.pretraining import pretrain_encoder
+from nlp_core.training.pretraining import describe_encoder, pretrain_seed
 
 log = logging.getLogger(__name__)
 
@@ -248,10 +248,12 @@ def _retrain_cell(place: Place, params: Params, work: Path) -> Retrained:
 
 
 def _retrain_encoder(place: Place, params: Params, work: Path) -> Retrained:
-    folder = pretrain_encoder(read_encoder(place.cell, params), work, notes=None)
-    cell = TrainedCell.model_validate(read_mapping(folder / CELL))
+    plan = read_encoder(place.cell, params)
+    folder = pretrain_seed(plan, place.seed, work / place.table / place.cell / plan.key[:16])
+    cell = TrainedCell.model_validate(describe_encoder(plan, {place.seed: folder}))
+    scores = {name: value for name, (value,) in cell.metrics.items()}
     digests = cell.runs[str(place.seed)]
-    return Retrained(digests, cell.metrics, [*cell.metrics], cell.data, folder / WEIGHTS)
+    return Retrained(digests, scores, [*scores], cell.data, folder / WEIGHTS)
 
 
 def _average_again(place: Place, params: Params, work: Path) -> Retrained:

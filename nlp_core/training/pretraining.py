@@ -1,16 +1,19 @@
 """Pretrain an encoder of the grid into artifacts/cells/<table>/<encoder>/.
 
-The folder is that of a processed encoder, so that a cell can name it as its init, with the heads
-and the history. It appears whole, at the end; until then the run is kept in a work folder
-whose name is the digest of all that it depends on.
+The folder is that of a processed encoder, so that a cell can name it as its init. It has the
+encoder of the first seed with its heads and history, and the histories of the other seeds. It
+appears whole, at the end. Finished seeds and checkpoints are kept in a work folder whose name is
+the digest of all that they depend on.
 """
 
+import json
 import logging
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import CELL, HISTORY, read_mapping
+from nlp_core.config.base import CELL, HISTORY, SEED, read_mapping
 from nlp_core.data.corpus import read_corpus
 from nlp_core.data.word_piece import learn_from_corpus
 from nlp_core.encoders.folder import ENCODER_FILES
@@ -30,23 +33,28 @@ from nlp_core.progress import show_progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.pretraining_run import (
+    PIECES,
     Event,
     Pretraining,
     name_checkpoint,
     summarise_history,
 )
+from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.work import join_training, start_run, write_run_note
 
 log = logging.getLogger(__name__)
+
+PARAMETERS = "parameters.json"
+"""The file of a finished seed with the numbers of its parameters."""
 
 
 def pretrain_encoder(
     plan: EncoderPlan, root: Path = Path("artifacts"), *, notes: Path | None = Path("runs")
 ) -> Path:
-    """Pretrain an encoder, or resume it, and return its folder.
+    """Pretrain an encoder with each of its seeds, or resume, and return the folder of the first.
 
     Args:
-        notes: folder for the times of the run; None: they are not kept.
+        notes: folder for the times of the runs; None: they are not kept.
 
     Raises:
         ConfigError: tokenizer or architecture cannot be what the grid says.
@@ -54,29 +62,69 @@ def pretrain_encoder(
     """
     place = f"{plan.config.table}/{plan.name}"
     work, target = root / "work" / place / plan.key[:16], root / "cells" / place
-    start = start_run(work / name_checkpoint(0))
     with join_training(work, "encoder") as processes:
-        with processes.first_before_others():
-            tokenizer = _prepare_tokenizer(plan, work)
-        seed_everything(plan.config.seed)
-        run = Pretraining(plan, tokenizer, work, processes)
-        total = sum(phase.steps for phase, _ in plan.config.list_trainings())
-        with show_progress(plan.name, total, shown=processes.is_first) as bar:
-            events = list(run.train(bar.reach))
+        finished = {
+            seed: pretrain_seed(plan, seed, work, processes, notes=notes and notes / place)
+            for seed in plan.config.seeds
+        }
         if not processes.is_first:
             return target
+        first, *others = finished.values()
         with replacing_folder(target) as folder:
-            _write_encoder(folder, plan, run.model, tokenizer)
-            write_text(folder / HISTORY, "".join(map(format_line, events)))
-            note = _describe_cell(folder, plan, run.model, events)
-            write_json(folder / CELL, note, exact=True)
-        for other in work.parent.iterdir():
-            shutil.rmtree(other)
-    if notes is not None:
-        path = notes / place / f"seed-{plan.config.seed}.json"
-        write_run_note(path, start, target / WEIGHTS, num_processes=processes.count)
-    log.info("pretrain done encoder=%s steps=%d", plan.name, total)
+            for path in first.iterdir():
+                if path.name != PARAMETERS:
+                    shutil.copy(path, folder)
+            for done in others:
+                (folder / done.name).mkdir()
+                shutil.copy(done / HISTORY, folder / done.name)
+            write_json(folder / CELL, describe_encoder(plan, finished), exact=True)
+        for path in [*work.parent.iterdir(), work / PIECES]:
+            if path != work:
+                shutil.rmtree(path, ignore_errors=True)
+    log.info("pretrain done encoder=%s seeds=%s", plan.name, plan.config.seeds)
     return target
+
+
+def pretrain_seed(
+    plan: EncoderPlan,
+    seed: int,
+    work: Path,
+    processes: Processes | None = None,
+    *,
+    notes: Path | None = None,
+) -> Path:
+    """Pretrain with one seed unless it is finished, and return the folder that holds the encoder.
+
+    Args:
+        work: folder of finished seeds and of checkpoints, from which a killed run resumes.
+        processes: those that take part in each step; None: those of `find_processes`.
+        notes: folder for the times of the run; None: they are not kept.
+    """
+    processes, done = processes or find_processes(), work / f"{SEED}{seed}"
+    processes.wait()
+    if done.exists():
+        log.info("pretrain kept encoder=%s seed=%d", plan.name, seed)
+        return done
+    start = start_run(work / name_checkpoint(seed, 0))
+    with processes.first_before_others():
+        tokenizer = _prepare_tokenizer(plan, work)
+    seed_everything(seed)
+    run = Pretraining(plan, seed, tokenizer, work, processes)
+    total = sum(phase.steps for phase, _ in plan.config.list_trainings())
+    with show_progress(f"{plan.name} seed {seed}", total, shown=processes.is_first) as bar:
+        events = list(run.train(bar.reach))
+    if not processes.is_first:
+        return done
+    with replacing_folder(done) as folder:
+        _write_encoder(folder, plan, run.model, tokenizer)
+        write_text(folder / HISTORY, "".join(map(format_line, events)))
+        write_json(folder / PARAMETERS, _count_parameters(run.model))
+    for path in work.glob(name_checkpoint(seed, "*")):
+        path.unlink()
+    if notes is not None:
+        note = notes / f"{done.name}.json"
+        write_run_note(note, start, done / WEIGHTS, num_processes=processes.count)
+    return done
 
 
 def _prepare_tokenizer(plan: EncoderPlan, work: Path) -> str:
@@ -90,7 +138,7 @@ def _prepare_tokenizer(plan: EncoderPlan, work: Path) -> str:
             read_corpus(plan.task.folder),
             vocab_size=config.vocab_size,
             lowercase=config.lowercase,
-            seed=plan.config.seed,
+            seed=plan.config.seeds[0],
             where=f"{plan.where}.tokenizer",
         )
         write_text(path, learnt + "\n")
@@ -117,17 +165,29 @@ def _write_encoder(
     )
 
 
-def _describe_cell(
-    folder: Path, plan: EncoderPlan, model: PretrainingModel, events: list[Event]
-) -> dict[str, Any]:
+def _count_parameters(model: PretrainingModel) -> dict[str, int]:
+    return {
+        "total": sum(parameter.numel() for parameter in model.encoder.parameters()),
+        "heads": sum(parameter.numel() for parameter in model.model.heads.parameters()),
+    }
+
+
+def describe_encoder(plan: EncoderPlan, finished: Mapping[int, Path]) -> dict[str, Any]:
+    """Return the content of cell.json.
+
+    Args:
+        finished: the folder of each seed.
+    """
     config = plan.config
+    histories = {seed: read_history(folder) for seed, folder in finished.items()}
+    measured = [*map(summarise_history, histories.values())]
     return {
         "table": config.table,
         "cell": plan.name,
         "model": config.init,
         "recipe": plan.name,
         "recipe_digest": digest_json(config.describe()),
-        "seeds": [config.seed],
+        "seeds": [*finished],
         "numerics": plan.numerics,
         "data": {
             config.data: f"sha256:{plan.task.digest}",
@@ -135,10 +195,7 @@ def _describe_cell(
         },
         "init": {"path": config.init, "sha256": f"sha256:{plan.init_digest}"},
         "fingerprint": describe_machine(),
-        "parameters": {
-            "total": sum(parameter.numel() for parameter in model.encoder.parameters()),
-            "heads": sum(parameter.numel() for parameter in model.model.heads.parameters()),
-        },
+        "parameters": read_mapping(next(iter(finished.values())) / PARAMETERS),
         "tasks": {
             config.data: {
                 "kind": MASKED_LANGUAGE_MODEL.name,
@@ -150,13 +207,19 @@ def _describe_cell(
                 "footnotes": plan.task.footnotes,
             }
         },
-        "metrics": summarise_history(events),
+        "metrics": {name: [seed[name] for seed in measured] for name in measured[0]},
         "runs": {
-            str(config.seed): {
-                "weights": f"sha256:{digest_file(folder / WEIGHTS)}",
+            str(seed): {
+                "weights": f"sha256:{digest_file(finished[seed] / WEIGHTS)}",
                 "predictions": {},
                 "validations": [e["digest"] for e in events if e["event"] == "weights"],
                 "epochs": {},
             }
+            for seed, events in histories.items()
         },
     }
+
+
+def read_history(folder: Path) -> list[Event]:
+    lines = (folder / HISTORY).read_text(encoding="utf-8").splitlines()
+    return [*map(json.loads, lines)]

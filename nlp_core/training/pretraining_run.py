@@ -32,6 +32,8 @@ FRESH, BEFORE, AFTER = "fresh", "before", "after"
 a head that was trained for it; at the end."""
 CURVE_WINDOWS = 128
 WINDOWS = 2  # which generator of the seed
+PIECES = "pieces"
+"""Folder in that of the run with the encoded corpus."""
 Event = dict[str, Any]  # Any: JSON holds anything
 
 
@@ -41,6 +43,7 @@ class Pretraining:
     Each has its own checkpoint, so a killed run skips those that are done.
 
     Args:
+        seed: of weights, windows and masks.
         tokenizer: as JSON.
         work: folder of the checkpoints and of the encoded corpus.
         processes: those that take part in each step.
@@ -49,8 +52,10 @@ class Pretraining:
         ConfigError: the encoder cannot read the windows of a phase, or its architecture is wrong.
     """
 
-    def __init__(self, plan: EncoderPlan, tokenizer: str, work: Path, processes: Processes) -> None:
-        self.plan, self.config, self.work = plan, plan.config, work
+    def __init__(
+        self, plan: EncoderPlan, seed: int, tokenizer: str, work: Path, processes: Processes
+    ) -> None:
+        self.plan, self.config, self.seed, self.work = plan, plan.config, seed, work
         self.processes = processes
         self.tokens = read_pieces(tokenizer, str(plan.init))
         size = self.tokens.tokenizer.get_vocab_size()
@@ -80,7 +85,7 @@ class Pretraining:
             )
             for name, documents in measured.items()
         }
-        documents, pieces = corpus.read_paragraphs(TRAIN), work / "pieces"
+        documents, pieces = corpus.read_paragraphs(TRAIN), work / PIECES
         with processes.first_before_others():
             self.encoded = encode_documents(documents, self.tokens, pieces)
 
@@ -119,8 +124,8 @@ class Pretraining:
                 self.model.model,
                 [item],
                 recipe=recipe,
-                seed=self.config.seed,
-                checkpoint=self.work / name_checkpoint(number),
+                seed=self.seed,
+                checkpoint=self.work / name_checkpoint(self.seed, number),
                 max_steps=phase.steps,
                 validate_every=self.config.validate_every,
                 processes=self.processes,
@@ -142,7 +147,7 @@ class Pretraining:
             self.encoded,
             self.tokens,
             length=length,
-            seed=[self.config.seed, WINDOWS, number],
+            seed=[self.seed, WINDOWS, number],
             pairs=self.config.pairs,
             short_prob=self.config.short_prob,
         )
@@ -159,9 +164,9 @@ class Pretraining:
             yield {**event, "metrics": metrics}
 
 
-def name_checkpoint(number: int) -> str:
-    """Return the name of a training's checkpoint; they are numbered from 0."""
-    return f"training-{number}.safetensors"
+def name_checkpoint(seed: int, number: int | str) -> str:
+    """Return the name of the checkpoint of a seed's training, numbered from 0, or a pattern."""
+    return f"seed-{seed}.training-{number}.safetensors"
 
 
 def summarise_history(events: list[Event]) -> dict[str, float]:
