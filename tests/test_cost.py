@@ -26,6 +26,7 @@ from nlp_core.report.results import Results, read_results
 from nlp_core.report.table import write_report
 from nlp_core.training.work import start_run, write_run_note
 from tests.fabricated import make_project, make_published
+from tests.tiny_corpus import make_params
 
 NOTE: dict[str, Any] = {"seconds": 90.0, "cpu_seconds": 60.0, "peak_bytes": 2**30, "processes": 1}
 NOTE |= {"device": "cpu", "processor": "AMD EPYC", "is_resumed": False}
@@ -123,6 +124,15 @@ def test_a_damaged_note_is_an_error_that_names_the_file(root: Path) -> None:
     with pytest.raises(DataError, match=r"runs/trial/alpha/seed-2\.json: seconds"):
         record(root)
     assert not find_costs("trial", root).exists()
+
+
+def test_a_damaged_note_of_an_encoder_names_the_stage_that_pretrains(root: Path) -> None:
+    params = make_params(root, tiny={})
+    encoder = params.encoders["tiny"].model_copy(update={"table": "trial"})
+    named = params.model_copy(update={"encoders": {"alpha": encoder}, "experiments": {}})
+    write_note(root, "alpha", 2, seconds="long")
+    with pytest.raises(DataError, match="dvc repro --force pretrain@alpha"):
+        record_costs(read_trial(root), named, root)
 
 
 def test_no_results_file_moves_when_a_cost_is_recorded(root: Path) -> None:

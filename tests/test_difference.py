@@ -1,5 +1,6 @@
 """`reglue diff`: moved, new and removed scores between two commits."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -107,6 +108,14 @@ def test_the_command_prints_them(repository: Path, capsys: pytest.CaptureFixture
     capsys.readouterr()
     main(["diff", "HEAD", "HEAD", "--exit-code"])
     assert capsys.readouterr().out == "No score moved.\n"
+
+
+def test_the_command_prints_json(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["diff", "HEAD", "--json"])
+    added, moved, removed = json.loads(capsys.readouterr().out)
+    assert (added["cell"], added["before"]) == ("added", None)
+    assert (moved["before"]["values"], moved["after"]["n"]) == ([70.0, 71.0], 2)
+    assert removed["interval"] is None
 
 
 def test_an_unknown_commit_is_the_users_mistake(repository: Path) -> None:

@@ -137,6 +137,37 @@ def test_labels_that_may_meet_keep_their_probabilities_and_seeds_may_be_large(
     assert [run.score.tolist() for run in runs.predictions if run.score is not None] == [score] * 2
 
 
+def test_seeds_keep_the_order_of_the_cell(tmp_path: Path) -> None:
+    task = {"kind": "classification", "labels": ["no", "yes"], "metrics": ["accuracy"]}
+    task |= {"scheme": None, "footnotes": [], "select_split": "dev", "report_split": "test"}
+    cell = TrainedCell.model_validate(
+        {
+            **{"table": "t", "cell": "c", "model": "m", "recipe": "r", "seeds": [3, 1, 2]},
+            **{"init": None, "parameters": {}, "fingerprint": {}, "numerics": 1, "runs": {}},
+            **{"tasks": {"words": task}, "data": {}},
+        }
+    )
+    answers = {3: ["yes", "yes"], 1: ["no", "no"], 2: ["yes", "no"]}
+    columns = {"split": ["test"] * 2, "selection": ["honest"] * 2, "id": [0, 1]}
+    for seed, prediction in answers.items():
+        folder = tmp_path / f"seed-{seed}" / "predictions"
+        folder.mkdir(parents=True)
+        table = pa.table(columns | {"target": ["yes", "yes"], "prediction": prediction})
+        pq.write_table(table, folder / "words.parquet")
+    write_examples(tmp_path / "c.parquet", tmp_path, cell)
+    assert measure_examples(tmp_path / "c.parquet") == {"test.accuracy": [100.0, 0.0, 50.0]}
+
+
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file; measure the cell again"):
         measure_examples(tmp_path / "none.parquet")
+
+
+@pytest.mark.parametrize("damage", ["cut", "no facts"])
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "cell.parquet"
+    pq.write_table(pa.table({"seed": [1]}), path)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(DataError, match=r"cell\.parquet: .*take the committed file from Git again"):
+        read_runs(path)

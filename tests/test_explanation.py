@@ -41,6 +41,8 @@ def test_every_number_of_a_report_is_explained(table: str) -> None:
             home = params.experiments[cell].table
             assert commands["verify"] == f"{device}reglue verify {home} {cell}"
             assert found["recipe"]["values from"]
+        elif cell in params.encoders:
+            assert commands["verify"] == f"{device}reglue verify {table} {cell}"
         assert sorted(set(found["data"]) & set(params.tasks))
         for file in found["model"]["file"].split(" + "):  # an ensemble may have several models
             assert Path(file).exists() or not file.startswith("zoo")

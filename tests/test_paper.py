@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nlp_core.cli import main
+from nlp_core.config.published import NumberConfig
 from nlp_core.errors import DataError
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.paper import FORMATS, PaperTable, name_macro
@@ -59,6 +60,7 @@ def test_only_a_row_that_differs_from_all_others_is_bold(table: PaperTable) -> N
 
     assert "\\mathbf" in FORMATS["latex"](table._replace(findings=[find("b")]))
     assert "\\mathbf" not in FORMATS["latex"](table._replace(findings=[find("ab")]))
+    assert "\\mathbf" in FORMATS["latex"](table._replace(findings=[find("a2")]))  # after z
 
 
 def test_no_row_is_bold_next_to_one_that_no_test_covers(table: PaperTable) -> None:
@@ -75,6 +77,26 @@ def test_no_row_is_bold_next_to_one_that_no_test_covers(table: PaperTable) -> No
     compared = table._replace(findings=[finding])
     assert compared.is_best(replace(part, entries=entries[:2]), entry)
     assert not compared.is_best(replace(part, entries=entries), entry)
+
+
+def test_equal_remarks_share_a_note(table: PaperTable) -> None:
+    part = table.comparison.parts[0]
+    (entry,) = part.entries
+    numbers = [NumberConfig(value=70.0, remark=text) for text in ("Wider.", "Wider.", "Deeper.")]
+    entries = [
+        replace(entry, row=f"row {idx}", number=number) for idx, number in enumerate(numbers)
+    ]
+    parts = [replace(part, entries=entries)]
+    text = FORMATS["latex"](table._replace(comparison=replace(table.comparison, parts=parts)))
+    assert re.findall(r"70\.\d+\$\^\{(\d)\}\$", text) == ["1", "1", "2"]
+    assert re.findall(r"\$\^\{(\d)\}\$ (\w+)", text) == [("1", "Wider"), ("2", "Deeper")]
+
+
+def test_a_table_without_any_number_has_a_header(table: PaperTable) -> None:
+    empty = table._replace(comparison=replace(table.comparison, parts=[]))
+    (line,) = FORMATS["csv"](empty).splitlines()
+    assert line.startswith("table,part,row,")
+    assert FORMATS["json"](empty) == "[]\n"
 
 
 def test_two_numbers_never_share_a_macro(table: PaperTable) -> None:
@@ -141,6 +163,10 @@ def test_the_command_prints_a_format_and_writes_a_figure(
 ) -> None:
     main(["tables", "sample", "--format", "latex"])
     assert capsys.readouterr().out == FORMATS["latex"](table)
+    main(["tables", "sample", "--format", "json", "--figure", str(tmp_path / "a.pdf")])
+    printed = capsys.readouterr()
+    assert printed.out == FORMATS["json"](table)
+    assert "a.pdf: written" in printed.err
     for name in ("a.pdf", "b.pdf"):
         main(["tables", "sample", "--figure", str(tmp_path / name)])
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")

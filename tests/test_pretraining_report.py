@@ -23,7 +23,6 @@ METRICS = {
 PUBLISHED = """
 title: Trial
 description: Of encoders.
-measured_over: null
 papers:
   first: {name: First, citation: A log}
 parts:
@@ -110,7 +109,7 @@ def test_report_has_numbers_making_and_curves(root: Path) -> None:
     write_report("pretrain", root)
     text = (root / "reports/pretrain.md").read_text()
     assert "| Tiny | before | 90.00 (1) | no published number |" in text
-    assert "| `tiny` | encoders/tiny.json | tiny_corpus |  | 12 | 12,345 |" in text
+    assert "| `tiny` | encoders/tiny.json | tiny_corpus |  | 12 | 3 | 12,345 |" in text
     assert "- **tiny**: a test. data tiny_corpus, measured_on tiny_text" in text
     assert "- documents.jsonl: made up" in text
     assert "`dvc repro finetune" not in text

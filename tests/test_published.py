@@ -144,3 +144,12 @@ def test_the_trial_table_is_what_it_says(tmp_path: Path) -> None:
     table = read_published(make_published(tmp_path))
     assert table.title == yaml.safe_load(PUBLISHED)["title"]
     assert table.parts[0].rows[0].numbers["AUC"].literature[0].sd == 0.25
+
+
+def test_two_parts_have_two_titles(tmp_path: Path) -> None:
+    values = yaml.safe_load((ROOT / "reports/published/sample.yaml").read_text())
+    values["parts"].append(values["parts"][0])
+    path = tmp_path / "sample.yaml"
+    path.write_text(yaml.safe_dump(values))
+    with pytest.raises(ConfigError, match=r"parts: found the title '.*' twice; rename one"):
+        read_published(path)

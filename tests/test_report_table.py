@@ -10,7 +10,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.figure import draw_figure, split_panels
 from nlp_core.report.markdown import flatten, render_rows, summarise_outcomes
-from nlp_core.report.table import write_report
+from nlp_core.report.table import _render_commands, write_report
 
 __all__ = ["root"]
 
@@ -167,3 +167,9 @@ def test_flatten_calls_a_choice_by_its_key() -> None:
         "epochs": "3",
         "name": "outer",
     }
+
+
+def test_a_table_of_ensembles_only_has_nothing_to_train_from_scratch() -> None:
+    text = _render_commands("trial", {"all": ("ensemble_all", "artifacts/cells/trial/all")}, [])
+    assert "`dvc repro ensemble_all report@trial`" in text
+    assert text.endswith("Both run only what is out of date.")

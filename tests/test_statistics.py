@@ -116,6 +116,17 @@ def test_right_answers_only_have_the_exact_interval_of_a_proportion() -> None:
     assert found == pytest.approx((100 * exact.low, 100 * exact.high))
 
 
+def test_a_perfect_area_has_the_exact_interval_though_some_resamples_have_none() -> None:
+    second = np.array([0.1, 0.2, 0.8, 0.9])
+    run = Predictions(["0", "1"], [*"0011"], [*"0011"], np.stack([1 - second, second], 1))
+    score = build_score("classification", "auc", [run])
+    assert score is not None
+    found = resample(score)
+    assert np.isnan(found.rounds).any()
+    exact = stats.binomtest(4, 4).proportion_ci()
+    assert found.interval == pytest.approx((100 * exact.low, 100 * exact.high))
+
+
 def test_an_error_in_its_own_unit_has_no_upper_bound() -> None:
     draw = np.random.default_rng(3)
     target = draw.normal(size=200)

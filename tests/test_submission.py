@@ -1,5 +1,6 @@
 """The zip for GLUE's site: which files, which answers, in which order, and what is refused."""
 
+import json
 import re
 import shutil
 import zipfile
@@ -12,7 +13,7 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import read_params
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import ConfigError, DataError, UsageError
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.report.submission import SHEETS, format_answer, write_submission
 from nlp_core.training.cell import read_cell
@@ -234,10 +235,32 @@ def test_a_missing_test_set_is_named_before_anything_is_predicted(
 
 
 @pytest.mark.usefixtures("project")
-def test_a_folder_is_no_zip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["submit", *ALL, "-o", str(tmp_path)])
-    assert "found a folder, expected the name of a zip" in capsys.readouterr().err
+def test_a_place_for_no_zip_is_named_before_anything_is_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    for path, message in [(tmp_path, "names a folder"), (tmp_path / "file/a.zip", "is no folder")]:
+        with pytest.raises(SystemExit) as caught:
+            main(["submit", *ALL, "-o", str(path)])
+        assert caught.value.code == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project")
+def test_json_names_the_files_without_their_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["submit", *ALL, "-o", str(tmp_path / "a.zip"), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert [item["file"] for item in found] == [sheet.file for sheet in SHEETS]
+    assert found[0] == {"file": "CoLA.tsv", "origin": "cola_tiny, seed 1", "rows": ROWS}
+
+
+def test_a_multi_task_cell_that_predicts_none_of_the_tasks_is_an_error() -> None:
+    params = read_params(ROOT / "params.yaml")
+    cells, message = ["mtl_minilm", "glue_small_student"], "none of the tasks of 'glue_small_stu"
+    with pytest.raises(UsageError, match=message):
+        write_submission(Path("a.zip"), cells, params, tasks=["stsb"], seed=None, fill=True)
 
 
 def test_no_cell_at_all_is_said_so(project: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from fabricated import edit_json, make_project
 
-from nlp_core.errors import ConfigError, UsageError
+from nlp_core.errors import ConfigError, DataError, UsageError
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.tracking.store import (
     CELL_TAG,
@@ -144,7 +144,7 @@ ENCODER = {
     "init": {"path": "data/processed/minilm", "sha256": "sha256:" + "cd" * 32},
     "fingerprint": {"device": "cpu"},
     "parameters": {"total": 9},
-    "metrics": {"wikitext2.perplexity": 12.5, "before.wikitext2.perplexity": 30.0},
+    "metrics": {"wikitext2.perplexity": [12.5], "before.wikitext2.perplexity": [30.0]},
     "runs": {"3": {"weights": "sha256:" + "01" * 32, "epochs": {}}},
 }
 EVENTS: list[dict[str, object]] = [
@@ -155,11 +155,15 @@ EVENTS: list[dict[str, object]] = [
 ]
 
 
-def write_encoder(root: Path) -> None:
-    """Write what pre-training leaves of an encoder."""
+def write_encoder(root: Path, **changes: object) -> None:
+    """Write what pre-training leaves of an encoder.
+
+    Args:
+        changes: other values of its cell.json.
+    """
     history = root / "artifacts/cells/pretrain/small/history.jsonl"
     history.parent.mkdir(parents=True)
-    (history.parent / "cell.json").write_text(json.dumps(ENCODER))
+    (history.parent / "cell.json").write_text(json.dumps(ENCODER | changes))
     history.write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
     recipe = {"steps": 4, "optimizer": {"name": "lamb", "lr": 0.5}, "pairs": None}
     stage = {"params": {"grid/pretrain.yaml": {"encoders.small": recipe}}}
@@ -183,6 +187,41 @@ def test_an_encoder_is_a_cell_of_one_seed(root: Path) -> None:
     assert Point("validate/wikitext2/perplexity", 0, 40.0) in seed.points
     assert Point("train/loss", 4, 2.0) in seed.points
     assert len(seed.points) == 2 + 2
+
+
+def test_an_encoder_may_have_several_seeds(root: Path) -> None:
+    runs = {seed: {"weights": "sha256:" + "01" * 32, "epochs": {}} for seed in ("3", "4")}
+    metrics = {"wikitext2.perplexity": [12.0, 14.0]}
+    write_encoder(root, seeds=[3, 4], runs=runs, metrics=metrics)
+    history = root / "artifacts/cells/pretrain/small/seed-4/history.jsonl"
+    history.parent.mkdir()
+    history.write_text(json.dumps(EVENTS[-1]) + "\n")
+    found = collect(root)["small"]
+    assert found.metrics["wikitext2.perplexity"] == 13.0
+    assert found.metrics["wikitext2.perplexity.sd"] == pytest.approx(2**0.5)
+    assert [seed.metrics["wikitext2.perplexity"] for seed in found.seeds] == [12.0, 14.0]
+    assert [len(seed.points) for seed in found.seeds] == [4, 2]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dvc.lock",
+        "results/trial.json",
+        "runs/trial/alpha/seed-1.json",
+        "artifacts/cells/trial/alpha/cell.json",
+        "artifacts/cells/trial/alpha/seed-1/history.jsonl",
+    ],
+)
+def test_a_damaged_file_is_an_error_that_names_it(root: Path, name: str) -> None:
+    (root / name).write_text('{"a": b: c')
+    with pytest.raises(DataError, match=f"{name}: not valid"):
+        collect(root)
+
+
+def test_an_empty_lock_has_no_digests(root: Path) -> None:
+    (root / "dvc.lock").write_text("")
+    assert not [tag for tag in collect(root)["alpha"].tags if tag.startswith("dvc.")]
 
 
 def test_curves_of_several_tasks_have_their_names(root: Path) -> None:

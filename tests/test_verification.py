@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nlp_core.blocks.recurrent import BiLSTM
+from nlp_core.cli import main
 from nlp_core.cli import verify as command
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import read_dataset
@@ -266,3 +267,16 @@ def test_two_commands_build_missing_data_in_turn(
         for run in runs:
             run.result()
     assert built == ["preprocess@tiny"]
+
+
+def test_mistakes_are_named_before_any_training(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "file").touch()
+    with pytest.raises(SystemExit) as caught:
+        main(["verify", "sample", "--work", "file"])
+    assert caught.value.code == 2
+    assert "--work file: found a file, expected a folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["verify", "sample", "--draw-seed", "2"])
+    assert "--draw-seed is the seed of --draw" in capsys.readouterr().err

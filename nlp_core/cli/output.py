@@ -66,13 +66,15 @@ def open_console(width: int | None = None) -> Console:
 
 
 def print_json(result: object) -> None:
-    """Print a result as JSON, with named tuples as objects."""
+    """Print a result as JSON, with named tuples and records as objects."""
     print(json.dumps(_convert(result), indent=2, ensure_ascii=False))
 
 
-def _convert(value: Any) -> Any:  # Any: a result holds anything that JSON holds, and named tuples
+def _convert(value: Any) -> Any:  # Any: a result holds anything of JSON, named tuples and records
     if hasattr(value, "_asdict"):
         value = value._asdict()
+    elif hasattr(value, "model_dump"):
+        value = value.model_dump()
     if isinstance(value, dict):
         return {key: _convert(item) for key, item in value.items()}
     return [_convert(item) for item in value] if isinstance(value, list | tuple) else value

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from nlp_core.cli.output import open_console, print_json, show_log
+from nlp_core.cli.output import check_writable, open_console, print_json, show_log
 from nlp_core.config.params import read_params
-from nlp_core.errors import DataError
 from nlp_core.report.submission import write_submission
 
 GROUP = "reproduce tables"
@@ -40,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     show_log("WARNING")
-    if options.output.is_dir():
-        raise DataError(f"{options.output}: found a folder, expected the name of a zip to write.")
+    check_writable(options.output, "-o")
     written = write_submission(
         options.output,
         options.cells,
@@ -51,7 +49,8 @@ def run(options: argparse.Namespace) -> None:
         fill=options.fill is not None,
     )
     if options.json:
-        print_json(written)
+        # the predictions themselves, of hundreds of thousands of rows, are in the zip
+        print_json([{"file": i.file, "origin": i.origin, "rows": i.rows} for i in written])
         return
     table = Table("file", "predicted by", "rows", box=None)
     for item in written:

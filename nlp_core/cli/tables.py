@@ -64,6 +64,8 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("reglue tables: --format and --figure need the NAME of a table.")
     if options.figure is not None:
         _write_figure(options.figure, options.name, root)
+        # what a format prints may be read as a file
+        print(f"{options.figure}: written", file=sys.stderr if options.format else sys.stdout)
     if options.format is not None:
         comparison = read_comparison(options.name, root)
         table = PaperTable(comparison, find_differences(comparison, root))
@@ -87,7 +89,6 @@ def _write_figure(path: Path, name: str, root: Path) -> None:
         raise UsageError(f"--figure {path}: expected the name of a PDF file, such as {name}.pdf.")
     with replacing(path) as temporary:
         temporary.write_bytes(draw_figure(read_comparison(name, root), file_format="pdf"))
-    print(f"{path}: written")
 
 
 def _print_table(console: Console, name: str, comparison: Comparison) -> None:

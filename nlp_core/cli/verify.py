@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     seeds = "a seed; may be repeated (default: all)"
     add("--seed", type=int, action="append", default=[], help=seeds)
     add("--draw", type=int, metavar="COUNT", help="verify one seed of COUNT random cells instead")
-    add("--draw-seed", type=int, default=1, metavar="N", help="seed of --draw")
+    add("--draw-seed", type=int, metavar="N", help="seed of --draw (default: 1)")
     add(
         "--work",
         type=Path,
@@ -52,12 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    if (options.table is None) == (options.draw is None):
-        raise UsageError("reglue verify: expected either a table or --draw COUNT.")
-    if options.draw is not None and options.draw < 1:
-        raise UsageError(f"reglue verify: --draw: found {options.draw}, expected 1 or more.")
-    if options.draw is not None and (options.cells or options.seed):
-        raise UsageError("reglue verify: --draw draws cells and seeds; leave out CELL and --seed.")
+    _check(options)
     # two seconds of torch, after the command line has been checked
     from nlp_core.report.verification import (
         draw_places,
@@ -69,7 +64,8 @@ def run(options: argparse.Namespace) -> None:
     root = Path()
     params = read_params(root / "params.yaml")
     if options.draw is not None:
-        places = draw_places(params, root, count=options.draw, seed=options.draw_seed)
+        draw_seed = 1 if options.draw_seed is None else options.draw_seed
+        places = draw_places(params, root, count=options.draw, seed=draw_seed)
     else:
         places = list_places(
             params, root, table=options.table, cells=options.cells, seeds=options.seed
@@ -89,6 +85,20 @@ def run(options: argparse.Namespace) -> None:
         print(f"{num_passed} of {len(places)} seeds verified.")
     if num_passed < len(places):
         raise SystemExit(EXIT_DIFFERENT)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise UsageError for arguments that do not fit together."""
+    if (options.table is None) == (options.draw is None):
+        raise UsageError("reglue verify: expected either a table or --draw COUNT.")
+    if options.draw is not None and options.draw < 1:
+        raise UsageError(f"reglue verify: --draw: found {options.draw}, expected 1 or more.")
+    if options.draw is not None and (options.cells or options.seed):
+        raise UsageError("reglue verify: --draw draws cells and seeds; leave out CELL and --seed.")
+    if options.draw is None and options.draw_seed is not None:
+        raise UsageError("reglue verify: --draw-seed is the seed of --draw; leave it out.")
+    if options.work is not None and options.work.exists() and not options.work.is_dir():
+        raise UsageError(f"reglue verify: --work {options.work}: found a file, expected a folder.")
 
 
 def _build_data(places: "Sequence[Place]", params: Params, root: Path) -> None:

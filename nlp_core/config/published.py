@@ -127,12 +127,19 @@ class PublishedTable(ClosedModel):
     title: Text
     description: Text
     """A paragraph."""
-    measured_over: Literal["seeds", "runs"] | None = "seeds"
-    """What our means and standard deviations are computed over; null: one measurement each."""
+    measured_over: Literal["seeds", "runs"] = "seeds"
+    """What our means and standard deviations are computed over."""
     papers: dict[Name, PaperConfig] = Field(default_factory=dict)
     reasons: dict[Name, Text] = Field(default_factory=dict)
     """A sentence each."""
     parts: Annotated[list[PartConfig], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _check_titles(self) -> "PublishedTable":
+        titles = [part.title for part in self.parts]
+        if twice := next((title for title in titles if titles.count(title) > 1), None):
+            raise ValueError(f"parts: found the title '{twice}' twice; rename one.")
+        return self
 
     @model_validator(mode="after")
     def _check_references(self) -> "PublishedTable":

@@ -127,7 +127,8 @@ def record_costs(results: Results, params: Params, root: Path) -> Costs:
     known = read_costs(table, root).cells
     cells = {}
     for name, cell in select_trained(results, params).items():
-        noted = dict(_read_notes(root / "runs" / table / name, cell))
+        stage = "pretrain" if name in params.encoders else "finetune"
+        noted = dict(_read_notes(root / "runs" / table / name, cell, f"{stage}@{name}"))
         if runs := known.get(name, {}) | noted:
             cells[name] = runs
     costs = Costs(table=table, cells=cells)
@@ -135,11 +136,11 @@ def record_costs(results: Results, params: Params, root: Path) -> Costs:
     return costs
 
 
-def _read_notes(folder: Path, cell: CellResult) -> Iterator[tuple[str, RunNote]]:
+def _read_notes(folder: Path, cell: CellResult, stage: str) -> Iterator[tuple[str, RunNote]]:
     for seed in map(str, cell.seeds):
         path = folder / f"seed-{seed}.json"
         if path.exists():
-            note = read_record(path, RunNote, command=f"dvc repro --force finetune@{folder.name}")
+            note = read_record(path, RunNote, command=f"dvc repro --force {stage}")
             weights = _find_weights(cell, seed)
             if note.weights in (None, weights):  # else a later training that is not measured yet
                 yield seed, note.model_copy(update={"weights": weights})

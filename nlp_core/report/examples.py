@@ -107,11 +107,11 @@ def read_runs(path: Path) -> list[Runs]:
     """Read what the seeds of a cell predicted, by task and way of choosing the epoch.
 
     Raises:
-        DataError: the file is missing.
+        DataError: the file is missing or damaged.
     """
     if not path.exists():
         raise DataError(f"{path}: no such file; measure the cell again.")
-    table = pq.read_table(path)
+    table = _read_table(path)
     facts = {
         name: TaskFacts.model_validate(note)
         for name, note in json.loads(table.schema.metadata[FACTS]).items()
@@ -132,6 +132,18 @@ def read_runs(path: Path) -> list[Runs]:
         if not runs.summands:
             runs.predictions.append(_build(rows, task))
     return list(found.values())
+
+
+def _read_table(path: Path) -> pa.Table:
+    remedy = "take the committed file from Git again, or measure the cell again"
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: the file is damaged: found no parquet file; {remedy}.") from error
+    if FACTS not in (table.schema.metadata or {}):
+        found = "found no facts about its tasks, so it is not what the evaluate stage writes"
+        raise DataError(f"{path}: {found}; {remedy}.")
+    return table
 
 
 def read_all_runs(table: str, root: Path) -> dict[str, list[Runs]]:
@@ -222,12 +234,18 @@ def _list_scores(table: pa.Table, task: CellTask) -> pa.Array:
 
 
 def _split_runs(table: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
-    """Yield task, selection and rows of each run, which stand together as they were written."""
+    """Yield task, selection and rows of each run, which stand together as they were written.
+
+    Seeds are in the order of the file, which is that of the cell and of its scores.
+    """
     keys = [table[name].combine_chunks() for name in ("seed", "task", "selection")]
     ids = np.stack([key.dictionary_encode().indices.to_numpy() for key in keys])
     starts = np.flatnonzero(np.diff(ids, axis=1, prepend=-1).any(0))
     bounds = [*pairwise([*starts, len(table)])]
-    found = [(*(key[start].as_py() for key in keys), start, end) for start, end in bounds]
+    found = [
+        (ids[0, start], *(key[start].as_py() for key in keys[1:]), start, end)
+        for start, end in bounds
+    ]
     for _, task, selection, start, end in sorted(found):
         yield task, selection, table.slice(start, end - start)
 

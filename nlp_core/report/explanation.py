@@ -51,7 +51,7 @@ def explain(
         make: f"{device}dvc repro {name_stage(name, item)}",
         "measure": f"snakemake --cores 2 reports/{results.table}.md",
     }
-    if isinstance(item, ExperimentConfig | EnsembleConfig):
+    if not isinstance(item, ExportConfig):
         sections["commands"]["verify"] = f"{device}reglue verify {item.table} {cell}"
     return sections
 

@@ -184,7 +184,7 @@ def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:
         "published": has_published,
         "literature": any(entry.number.literature for entry in part.entries),
         "epoch": part.config.selection != "honest",
-        f"ours, mean {PLUS_MINUS} sd ({over})" if over else "ours": True,
+        f"ours, mean {PLUS_MINUS} sd ({over})": True,
         "next run, 95 %": has_published,
         "difference": has_published,
         "gain, 95 % interval": any(entry.gain is not None for entry in part.entries),

@@ -17,10 +17,14 @@ from nlp_core.report.significance import ColumnFinding, RowFinding
 
 DIGEST_LETTERS = 12
 KINDS = ("published", "ours")
+FIELDS = ["table", "part", "row", "column", "metric", "epoch", "published", "mean", "sd", "seeds"]
+FIELDS += ["low", "high", "letters", "verdict", "cell", "cell_digest"]
+"""The keys of a number's record, in order."""
 FITTED = r"\begin{adjustbox}{max width=\textwidth}"
 MAX_TITLES = 4  # with two numbers each, what fits on a page
 NAMES = ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"]
 DIGITS = dict(zip("0123456789", NAMES, strict=True))
+LETTER = re.compile(r"[a-z][0-9]*")  # after z come a2, b2 ...
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SPECIAL |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
 
@@ -44,7 +48,8 @@ class PaperTable(NamedTuple):
         measured = {e.row for e in part.entries if e.ours and (e.column, e.selection) == column}
         if not measured <= {row.row for row in rows}:
             return False  # a row without committed predictions may be better
-        return not any({*rows[0].letters} & {*row.letters} for row in rows[1:])
+        best, *others = ({*LETTER.findall(row.letters)} for row in rows)
+        return all(best.isdisjoint(letters) for letters in others)
 
     def digest_cell(self, cell: str) -> str:
         """Return the first letters of the sha256 of a cell's results."""
@@ -80,10 +85,9 @@ def render_latex(table: PaperTable) -> str:
 def render_csv(table: PaperTable) -> str:
     """Return a row for each number, with a header."""
     out = io.StringIO()
-    rows = _list_records(table)
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(out, fieldnames=FIELDS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(_list_records(table))
     return out.getvalue()
 
 
@@ -200,6 +204,7 @@ def _render_table(table: PaperTable, part: ComparedPart, label: str) -> str:
         caption=_escape(part.config.title),
         label=label,
     )
+    notes = [f"{_mark(idx)} {note}" for idx, note in enumerate(notes)]
     notes += _list_data_notes(table, part)
     # The braces keep the smaller type inside the table.
     small = "".join(f"{{\\footnotesize {note}\\par}}\n" for note in notes)
@@ -219,20 +224,26 @@ def _list_data_notes(table: PaperTable, part: ComparedPart) -> list[str]:
 def _render_numbers(
     table: PaperTable, part: ComparedPart, entry: Entry, notes: list[str]
 ) -> tuple[str, str]:
-    """Return the published number and ours; a remark becomes a note."""
+    """Return the published number and ours; a remark becomes a note, equal ones the same."""
     published = ""
     if entry.number.value is not None:
         published = f"{entry.number.value:.{part.config.decimals}f}"
     if entry.number.remark:
-        mark = f"$^{{{len(notes) + 1}}}$"
-        published += mark
-        notes.append(f"{mark} {_escape(entry.number.remark.strip())}.")
+        note = f"{_escape(entry.number.remark.strip())}."
+        if note not in notes:
+            notes.append(note)
+        published += _mark(notes.index(note))
     if entry.ours is None:
         return published, "--"
     number = f"{entry.ours.mean:.2f}"
     if entry.ours.n > 1:
         number += f" \\pm {entry.ours.sd:.2f}"
     return published, f"$\\mathbf{{{number}}}$" if table.is_best(part, entry) else f"${number}$"
+
+
+def _mark(idx: int) -> str:
+    """Return the sign of a note, whose numbers begin with 1."""
+    return f"$^{{{idx + 1}}}$"
 
 
 def _escape(text: str) -> str:

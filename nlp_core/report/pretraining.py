@@ -28,13 +28,15 @@ PANEL_HEIGHT = 2.6  # inches
 
 def render_encoders(cells: Mapping[str, CellResult], encoders: Mapping[str, EncoderConfig]) -> str:
     """Return what pretrained cells were made of."""
-    header = ["encoder", "begins with", "corpus", "steps of only the head", "steps", "parameters"]
+    header = ["encoder", "begins with", "corpus", "steps of only the head", "steps", "seeds"]
+    header.append("parameters")
     rows = []
     for name, cell in cells.items():
         config = encoders[name]
         head = str(config.head_start.steps) if config.head_start else ""
-        total = f"{cell.parameters['total']:,}"
-        rows.append([f"`{name}`", cell.model, config.data, head, str(config.num_steps), total])
+        seeds = ", ".join(map(str, cell.seeds))
+        row = [f"`{name}`", cell.model, config.data, head, str(config.num_steps), seeds]
+        rows.append([*row, f"{cell.parameters['total']:,}"])
     return render_rows(header, rows)
 
 
@@ -42,7 +44,7 @@ def draw_encoders(curves: Curves, encoders: Mapping[str, EncoderConfig]) -> byte
     """Return a figure with a panel for each encoder and a line for each text, as SVG."""
     with styled():
         figure = build_figure(PANEL_HEIGHT * max(len(curves), 1) + 0.6)
-        figure.suptitle("Held-out masked perplexity", fontsize=12, fontweight="bold")
+        figure.suptitle("Held-out masked perplexity, first seed", fontsize=12, fontweight="bold")
         for idx, (name, lines) in enumerate(sorted(curves.items())):
             start = encoders[name].head_start
             axes = figure.add_subplot(len(curves), 1, idx + 1)

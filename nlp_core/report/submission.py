@@ -131,7 +131,12 @@ def _choose_cells(names: Sequence[str], params: Params, wanted: Sequence[str]) -
                 f"'{name}': found a cell of the task {data}, expected one of {', '.join(tasks)}."
             )
         if data in params.groups and wanted:
-            members = [task for task in members if task in wanted]
+            own, members = members, [task for task in members if task in wanted]
+            if not members:
+                raise UsageError(
+                    f"--task: found none of the tasks of '{name}' ({', '.join(own)}); name one of "
+                    "them too, or leave out the cell."
+                )
         for task in members:
             if chosen.setdefault(task, name) != name:
                 raise ConfigError(

@@ -238,8 +238,13 @@ def _render_commands(
         sections += [
             "One cell and the table, by DVC or by Snakemake:",
             render_rows(["cell", "DVC", "Snakemake"], rows),
-            "Both run only what is out of date. To train a cell from scratch, remove "
-            f"`artifacts/work/{table}/<cell>` and add `--force` to {again}.",
+            "Both run only what is out of date."
+            + (
+                f" To train a cell from scratch, remove `artifacts/work/{table}/<cell>` and add "
+                f"`--force` to {again}."
+                if again
+                else ""
+            ),
         ]
     if is_timed:
         sections.append(

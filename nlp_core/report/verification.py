@@ -113,9 +113,10 @@ def list_places(
     ]
     absent = {*cells} - {place.cell for place in places}
     if not places or absent or {*seeds} - {place.seed for place in places}:
+        asked = " with the seeds asked for. Leave out --seed, or" if seeds else " that trains;"
         raise ConfigError(
             f"results/{table}.json: {', '.join(sorted(absent)) or 'cells'}: found no measured "
-            "cell with the seeds asked for. Leave out --seed, or train and measure the cell first."
+            f"cell{asked} train and measure the cell first."
         )
     return places
 

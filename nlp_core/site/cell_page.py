@@ -70,7 +70,7 @@ def build_cell(place: CellPlace, project: Project) -> CellPage:
     seeds = [f"seed {seed}" for seed in result.seeds] if result else []
     curves = project.tables[place.table].results.curves.get(place.cell, {})
     is_encoder = place.cell in project.params.encoders
-    title = "Held-out perplexity" if is_encoder else "Learning curves"
+    title = "Held-out perplexity, first seed" if is_encoder else "Learning curves"
     facts = _list_facts(place, project)
     return CellPage(
         place,

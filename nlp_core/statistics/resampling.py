@@ -77,7 +77,8 @@ class Resamples(NamedTuple):
             Clopper and Pearson 1934 (confidence limits of the binomial).
         """
         tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
-        if self.rounds.min() >= self.highest - TIE:
+        # NaN: an area of a resample without examples of both classes
+        if np.nanmin(self.rounds) >= self.highest - TIE:
             return Interval(self.highest * tails[0] ** (1 / self.num_units), self.highest)
         low, high = np.nanquantile(self.rounds, tails)
         reach = 0.0

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import statistics
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from filelock import FileLock
 
 from nlp_core.config.base import CELL, HISTORY
 from nlp_core.config.params import GRID, read_params
-from nlp_core.errors import UsageError
+from nlp_core.errors import DataError, UsageError
 from nlp_core.files import digest_file, digest_json
 from nlp_core.training.board import list_values
 
@@ -237,6 +238,9 @@ def collect_cells(root: Path) -> Iterator[TrackedCell]:
     """Yield every finished cell that was trained or pretrained, sorted by path.
 
     Missing files leave a gap, no error: this is a view of what stages wrote.
+
+    Raises:
+        DataError: a file is damaged.
     """
     lock = _read_lock(root / "dvc.lock")
     params = read_params(root / "params.yaml")
@@ -258,9 +262,14 @@ def collect_cells(root: Path) -> Iterator[TrackedCell]:
         results = _read_json(root / "results" / f"{note['table']}.json").get("cells", {})
         result = results.get(note["cell"])
         if is_encoder:
-            scores = {k: {"mean": v, "sd": 0.0, "values": [v]} for k, v in note["metrics"].items()}
+            scores = {key: _summarise(values) for key, values in note["metrics"].items()}
             result = {"metrics": scores, "seeds": note["seeds"]}
         yield _build_cell(root, path.parent, note, stage=stage, recipe=recipe or {}, result=result)
+
+
+def _summarise(values: Sequence[float]) -> Plain:
+    sd = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"mean": statistics.fmean(values), "sd": sd, "values": values}
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: JSON holds anything
@@ -320,8 +329,9 @@ def _build_cell(
 def _build_seed(
     root: Path, folder: Path, note: Plain, *, seed: int, values: dict[str, float]
 ) -> TrackedSeed:
-    is_encoder = "metrics" in note  # whose weights and history are in the cell's own folder
-    history = (folder if is_encoder else folder / f"seed-{seed}") / HISTORY
+    # the history of an encoder's first seed is in the cell's own folder, with its weights
+    is_first_of_encoder = "metrics" in note and seed == note["seeds"][0]
+    history = (folder if is_first_of_encoder else folder / f"seed-{seed}") / HISTORY
     run = _read_json(root / "runs" / note["table"] / note["cell"] / f"seed-{seed}.json")
     started, seconds = run.pop("started", None), run.pop("seconds", None)
     outcome = note["runs"][str(seed)]
@@ -342,7 +352,7 @@ def _read_history(path: Path) -> list[Point]:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return [
         Point(name, event.get("step", 0), value)
-        for event in map(json.loads, text.splitlines())
+        for event in (_parse(line, path) for line in text.splitlines())
         for name, value in list_values(event).items()
     ]
 
@@ -361,10 +371,22 @@ def _read_lock(path: Path) -> dict[str, Plain]:
     if not path.exists():
         log.warning("track: no %s: runs will have no digests of DVC", path)
         return {}
-    lock = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        lock = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise DataError(f"{path}: not valid YAML; run `dvc repro`, or take it from Git.") from error
     return lock.get("stages") or {}
 
 
 def _read_json(path: Path) -> Plain:
-    found: Plain = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return _parse(path.read_text(encoding="utf-8"), path) if path.exists() else {}
+
+
+def _parse(text: str, path: Path) -> Plain:
+    try:
+        found: Plain = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}: not valid JSON, so the file is damaged; make it again, or take it from Git."
+        ) from error
     return found
