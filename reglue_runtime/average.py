@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from reglue_runtime.crf_decoding import CRF
-from reglue_runtime.example import InputExample
+from reglue_runtime.example import SENTENCES, InputExample
 
 Form = Literal["distribution", "flags", "values"]
 """What a model predicts: probabilities along the last axis that sum to 1, probabilities of their
@@ -78,4 +78,5 @@ class MemberAverage:
 
 
 def _count(examples: Sequence[InputExample]) -> np.ndarray:
-    return np.array([len(example.tokens["tokens"]) for example in examples])
+    key = SENTENCES if SENTENCES in examples[0].tokens else "tokens"
+    return np.array([len(example.tokens[key]) for example in examples])

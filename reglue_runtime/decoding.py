@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from reglue_runtime.crf_decoding import CRF
-from reglue_runtime.example import LOCATORS, SENTENCES, InputExample
+from reglue_runtime.example import LOCATORS, SENTENCES, ExampleError, InputExample
 from reglue_runtime.pieces import PieceText
-from reglue_runtime.text import Offsets
+from reglue_runtime.text import EMPTY_TOKEN, Offsets
 from reglue_runtime.tree import OPEN, write_tree
 from reglue_runtime.tree_writing import TreeRules
 from reglue_runtime.writing import RuntimeWriter, number_copies, write_words
@@ -218,10 +218,15 @@ def find_answers(
 
     `threshold`: an empty answer is given if its log-probability exceeds the best span's by more;
     None if every question has an answer.
+
+    Raises:
+        ExampleError: a passage has no words.
     """
     found = []
     for scores_S2, example in zip(scores_BS2, examples, strict=True):
         passage, tokens = example.texts[PASSAGE], example.tokens[TOKENS]
+        if tokens == [EMPTY_TOKEN] != [passage]:
+            raise ExampleError(example.place, "found a passage without words, expected some.")
         shift = int(threshold is not None)
         log_S2 = _normalise(scores_S2[: shift + len(tokens)].astype(np.float64))
         first, last, score = find_best_span(log_S2[shift:, 0], log_S2[shift:, 1], max_tokens)

@@ -87,6 +87,7 @@ class Reader:
             else:
                 raise self._refuse(given, place)
             texts[name] = value if isinstance(value, str) else " ".join(tokens[key])
+            _check_text([texts[name], *tokens[key]], place)
         return InputExample(texts, tokens, columns, place)
 
     def _read_document(self, columns: dict[str, Any], place: int) -> InputExample:
@@ -101,6 +102,7 @@ class Reader:
         ]
         names = [part if isinstance(part, str) else " ".join(part) for part in parts]
         tokens = {"tokens": [word for row in words for word in row], SENTENCES: names}
+        _check_text(tokens["tokens"], place)
         return InputExample({}, tokens, {**columns, SENTENCES: [*map(len, words)]}, place)
 
     def _join_history(self, given: Any) -> list[str] | None:
@@ -121,6 +123,15 @@ class Reader:
             f"found {str(given)[:60]!r}, expected {wanted}: each a string or a list of tokens, or "
             f"a dictionary with {' and '.join(self.names)}.",
         )
+
+
+def _check_text(words: Sequence[str], place: int) -> None:
+    """Raise ExampleError if there is half a character, which no graph can read."""
+    try:
+        "".join(words).encode()
+    except UnicodeEncodeError as err:
+        found = err.object[err.start]
+        raise ExampleError(place, f"found {found!a}, half a character, expected text.") from err
 
 
 def _is_text(item: object) -> bool:

@@ -9,6 +9,8 @@ from reglue_runtime.manifest import BundleError
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 """What a graph reads or gives, by name."""
+MOST_THREADS = 1024
+"""More than a machine has processors; onnxruntime starts them all at once."""
 
 
 class Graph(Protocol):

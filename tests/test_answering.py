@@ -7,8 +7,8 @@ import torch
 from nlp_core.export.parity import _list_chances
 from nlp_core.heads.span import SpanHead
 from reglue_runtime.decoding import find_answers
-from reglue_runtime.example import InputExample
-from reglue_runtime.text import Offsets
+from reglue_runtime.example import ExampleError, InputExample
+from reglue_runtime.text import EMPTY_TOKEN, Offsets, locate_spaces
 
 TOKENS = ["in", "New", "York"]
 
@@ -39,3 +39,18 @@ def test_confidence_is_that_of_what_is_answered(threshold: float | None) -> None
     assert found["confidence"] == pytest.approx(float(decoded.probability[0, place]), abs=1e-12)
     (chance,) = _list_chances(head, decoded, scores, mask)
     assert np.isclose(float(chance), found["confidence"], atol=1e-12)
+
+
+@pytest.mark.parametrize("threshold", [0.0, None])
+def test_a_passage_without_words_is_refused_as_the_trained_model_does(
+    threshold: float | None,
+) -> None:
+    example = InputExample({"text_b": "  "}, {"tokens_b": [EMPTY_TOKEN]}, {}, 3)
+    with pytest.raises(ExampleError, match="example 4: found a passage without words"):
+        find_answers(
+            np.zeros((1, 2, 2), np.float32),
+            [example],
+            locate=locate_spaces,
+            max_tokens=2,
+            threshold=threshold,
+        )

@@ -21,7 +21,7 @@ from nlp_core.training.calibration import (
 )
 from reglue_runtime import load
 from tests.user_commands import fail
-from tests.user_files import QUICK, SMALL, write_conll, write_tsv
+from tests.user_files import QUICK, SMALL, write_conll, write_slots, write_tsv
 
 
 def draw(temperature: float, size: int = 4000) -> tuple[np.ndarray, np.ndarray]:
@@ -138,3 +138,19 @@ def test_a_bundle_abstains_as_the_model_does(place: Path) -> None:
     found = load("bundle").predict(texts, abstain_below="auto")
     assert [item["label"] for item in found] == [item.prediction for item in model.predict(texts)]
     assert {item["label"] for item in load("bundle").predict(texts, abstain_below=1.0)} == {""}
+
+
+def test_a_model_of_intents_abstains_as_its_bundle_does(place: Path) -> None:
+    write_slots(place / "a.tsv")
+    main(["new", "intent_slots", "--train", "a.tsv", "-o", "m.json"])
+    main(["train", "m.json", "--train", "a.tsv", *SMALL, "--epochs", "1", "-o", "out"])
+    main(["predict", "out", "--data", "a.tsv", "-o", "p.tsv", "--abstain-below", "auto"])
+    least = json.loads((place / "out/calibration.json").read_text())["abstain_below"]
+    model = TrainedModel.open("out")
+    found = Predictor(model).predict(["fly to Rome", "cheap bed"])
+    silent = Predictor(model, abstain_below=1.0).predict(["fly to Rome", "cheap bed"])
+    assert [(item.prediction, item.tags) for item in silent] == [("", item.tags) for item in found]
+    rows = [line.split("\t") for line in (place / "p.tsv").read_text().splitlines()]
+    for *_, label, _, confidence in rows:
+        chance = float(confidence)  # written with 4 places
+        assert abs(chance - least) < 1e-3 or (label == "") == (chance < least)

@@ -141,6 +141,10 @@ def test_history_solves_what_a_turn_alone_does_not(
     assert bundle.predict(blank)[0]["confidence"] == pytest.approx(found[0]["confidence"])
     with pytest.raises(BundleError, match="expected two texts"):
         bundle.predict([{"text": "fly", "text_history": [1.0]}])
+    marked = [["make it six", [f"reserve {TURN} a table", "ok"]]]  # one turn, as in a file
+    assert predictor.predict(marked)[0].confidence == pytest.approx(  # type: ignore[arg-type]
+        bundle.predict(marked)[0]["confidence"]
+    )
     message = "expected a turn and the list of the turns before it"
     with pytest.raises(Exception, match=message):
         predictor.predict([["a", "b", "c"]])

@@ -20,6 +20,7 @@ from nlp_core.report.cell import read_trained
 from nlp_core.training.ensemble import make_ensemble, read_ensemble
 from reglue_runtime import load
 from reglue_runtime.average import MemberAverage, average
+from reglue_runtime.example import InputExample
 from tests.tiny import write_task, write_vectors
 from tests.tiny_export import WORDS, export, make_trained, read_examples
 from tests.tiny_glue import write_trained
@@ -244,3 +245,19 @@ def test_repeats_share_the_seeds_in_their_order() -> None:
     config = EnsembleConfig.model_validate(values)
     own = [[member.seed for member in config.list_members(number)] for number in config.seeds]
     assert own == [[4, 3, 7], [2, 1, 8]]
+
+
+def test_an_exported_field_over_documents_counts_their_sentences(tmp_path: Path, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    np.save(tmp_path / "a.npy", generator.normal(size=(5, 3)))
+    members = [{"output": "a", "file": "a.npy"}]
+    note = {"decoding": "tokens", "combination": "probabilities", "members": members}
+    mean = MemberAverage(note, tmp_path)
+    scores_BTL = generator.normal(size=(2, 4, 3))
+    short, long = (
+        InputExample({}, {"tokens": ["a", "b"] * size, "sentences": ["a b"] * size}, {}, 0)
+        for size in (2, 4)
+    )
+    both = mean.compute({"a": scores_BTL}, [short, long])
+    alone = mean.compute({"a": scores_BTL[:1, :2]}, [short])
+    np.testing.assert_allclose(both[:1, :2], alone, rtol=1e-12)  # sums in 64 bits

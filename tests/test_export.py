@@ -16,7 +16,7 @@ import onnxruntime
 import pytest
 import torch
 
-from nlp_core.errors import ConfigError, ExportError
+from nlp_core.errors import ConfigError, ExportError, UsageError
 from nlp_core.export import bundle as exporting
 from nlp_core.export.card import format_card
 from nlp_core.export.parity import Parity
@@ -330,6 +330,9 @@ def test_int8_is_written_where_it_loses_little_and_not_where_it_loses_more(
                 item.CopyFrom(onnx.numpy_helper.from_array(values, item.name))
         return bytes(proto.SerializeToString())
 
+    for drop in (float("nan"), -1.0):
+        with pytest.raises(UsageError, match=r"--max-drop: found .*, expected 0 or more"):
+            export(trained, tmp_path / "never", variant="int8", max_drop=drop)
     monkeypatch.setattr(exporting, "quantize", break_graph)
     with pytest.raises(ExportError, match=r"worse than .* expected at most 0\.1; no bundle"):
         export(trained, tmp_path / "worse", variant="int8", max_drop=0.1)

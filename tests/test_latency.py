@@ -238,6 +238,7 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
     [
         (["--batch-sizes", "7"], "--batch-sizes: found without --lengths"),
         (["--task", "rte"], "--task: found without --against FOLDER"),
+        (["--threads", "100000"], "--threads: found 100000, at most 1024"),
         (["--plugin", "x.py"], "--plugin: found without --against FOLDER"),
         (["--lengths", "4", "--sentences", "7"], "--lengths: found --sentences"),
         (["--csv", "."], ".: --csv names a folder; name a file"),

@@ -188,3 +188,14 @@ def test_a_broken_index_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     main(["index", "faq", "--data", "pairs.tsv", "-o", "broken.index"])
     Path("broken.index/vectors.faiss").write_bytes(b"x")
     assert "found another sha256" in fail(capsys, "retrieve", "faq", "broken.index", "a")
+
+
+def test_a_query_that_is_no_text_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    found = fail(capsys, "retrieve", "faq", "faq.index", "a \udc80")
+    assert "bytes that are not UTF-8" in found
+
+
+def test_a_model_of_ranks_is_not_timed_in_torch(capsys: pytest.CaptureFixture[str]) -> None:
+    timed = ["--against", "faq", "--data", "pairs.tsv", "--sentences", "1", "--batches", "1"]
+    found = fail(capsys, "bench", "bundle", *timed)
+    assert "found a model of kind retrieval, which cannot be timed in torch" in found

@@ -115,3 +115,8 @@ def test_folders_are_compared_by_what_they_measured_or_by_a_file(
     write_conll(place / "a.conll", rows=20)
     main(["train", "a.conll", *SMALL, "--epochs", "1", "-o", "tags"])
     assert "tags: found a model of the kind tagging" in fail(capsys, "compare", "short", "tags")
+
+
+def test_a_way_to_read_a_file_needs_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    found = fail(capsys, "compare", "a", "b", "--set", "data.label=label")
+    assert "--set: found no --data" in found

@@ -168,3 +168,9 @@ def test_scores_that_are_no_numbers_have_a_path_all_the_same() -> None:
     (path,), (chances,) = field.decode(scores, np.array([3]))
     assert len(path) == 3
     assert np.isnan(chances).all()
+
+
+@pytest.mark.parametrize("example", ["b \ud800", ["b", "\ud800"]])
+def test_half_a_character_is_refused(example: Any) -> None:
+    with pytest.raises(BundleError, match=r"example 2: found '\\ud800', half a character"):
+        build(Counter()).predict(["a", example])

@@ -100,6 +100,7 @@ assert "nlp_core" not in sys.modules
     [
         (["{folder}"], "holds no bundle"),
         (["{folder}", "--max-batch", "0"], "found 0, expected 1 or more"),
+        (["{folder}", "--threads", "100000"], "found 100000, expected 1 to 1024"),
         (["{folder}", "--port", "70000"], "expected 0 to 65535"),
     ],
 )

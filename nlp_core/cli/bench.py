@@ -35,6 +35,7 @@ from nlp_core.export.latency import (
 )
 from nlp_core.files import replacing, write_text
 from reglue_runtime import BundleError
+from reglue_runtime.session import MOST_THREADS
 
 COLUMNS = [
     "model",
@@ -60,7 +61,9 @@ HAS_JSON = True
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("bundles", nargs="+", type=Path, metavar="BUNDLE", help="bundles to time")
-    add("--texts", type=Path, metavar="FILE", help="real texts, one per line; or use --against")
+    add(
+        "--texts", type=open_data, metavar="FILE", help="real texts, one per line; or use --against"
+    )
     add("--against", type=Path, metavar="FOLDER", help="also time this trained model in torch")
     add("--compiled", action="store_true", help="also time the trained model compiled by torch")
     add("--data", type=open_data, metavar="FILE", help="a data file for --against")
@@ -131,6 +134,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("bench: expected one of --texts FILE and --against FOLDER.")
     if min(options.sentences, options.batches, options.threads) < 1:
         raise UsageError("bench: --sentences, --batches and --threads: expected 1 at least.")
+    if options.threads > MOST_THREADS:
+        raise UsageError(f"bench: --threads: found {options.threads}, at most {MOST_THREADS}.")
     if not 0 <= options.seed < 2**32:
         raise UsageError(f"bench: --seed: found {options.seed}, expected 0 to {2**32 - 1}.")
     if options.batch_sizes is not None and options.lengths is None:

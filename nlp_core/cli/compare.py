@@ -17,6 +17,7 @@ from rich.table import Table
 from nlp_core.cli.output import add_plugin, add_set, open_console, print_json, show_log
 from nlp_core.cli.trained_argument import open_predictor
 from nlp_core.data.archive import open_data
+from nlp_core.errors import UsageError
 
 if TYPE_CHECKING:
     from nlp_core.report.run_comparison import MeasuredRun, MetricComparison
@@ -41,6 +42,8 @@ def run(options: argparse.Namespace) -> None:
     from nlp_core.report.run_comparison import compare_runs, read_measured_run  # scipy: a second
 
     show_log("WARNING")
+    if options.set and options.data is None:
+        raise UsageError("--set: found no --data, which it says how to read; add --data.")
     if options.data is None:
         runs = [read_measured_run(folder, options.plugin) for folder in options.folders]
     else:

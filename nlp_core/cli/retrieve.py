@@ -67,6 +67,8 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigError(f"-k: found {options.k}, expected 1 or more.")
     if any(not query.strip() for query in options.query):
         raise ConfigError("retrieve: found a query without words, expected some.")
+    if any(query != query.encode(errors="replace").decode() for query in options.query):
+        raise ConfigError("retrieve: found a query with bytes that are not UTF-8, expected text.")
     if options.output is not None and options.output.suffix != ".jsonl":
         raise ConfigError(f"{options.output}: expected a name that ends in .jsonl.")
     if options.data is None and options.column is not None:

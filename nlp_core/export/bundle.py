@@ -84,3 +84,5 @@ def _check_drop(variant: Variant, max_drop: float | None) -> None:
                 "the vectors, may be worse, such as 0.3"
             )
         raise UsageError(f"--max-drop: found {found} with {variant}, expected {expected}.")
+    if max_drop is not None and not max_drop >= 0:  # nor a nan
+        raise UsageError(f"--max-drop: found {max_drop:g}, expected 0 or more.")

@@ -32,13 +32,14 @@ class TorchSubject:
     """A trained model as training runs it, or compiled by torch.
 
     Raises:
-        ConfigError: its answers are spans of a passage, which are looked up in a file.
+        UsageError: its answers are spans of a passage or ranks, which are looked up in a file.
     """
 
     def __init__(self, trained: TrainedModel, *, compiled: bool) -> None:
-        if trained.task.kind.has_passages:
+        kind = trained.task.kind
+        if kind.has_passages or kind.is_searched:
             raise UsageError(
-                "--against: found a model of kind span, which cannot be timed in torch."
+                f"--against: found a model of kind {kind}, which cannot be timed in torch."
             )
         self._trained = trained
         self._tokenize = TOKENIZERS.get(trained.tokenizer)

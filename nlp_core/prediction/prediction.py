@@ -142,15 +142,16 @@ def read_input(
 
 def _read_turn(item: Input, idx: int, tokenize: Callable[[str], list[str]]) -> UserExample:
     """Return the example of a turn, or of a turn and the list of the turns before it."""
-    text, turns = (item, []) if isinstance(item, str) else (item[0], item[1:])
-    before = turns[0] if len(turns) == 1 and not isinstance(turns[0], str) else turns
-    if len(turns) > 1:
+    text, *more = [item] if isinstance(item, str) else item or [""]
+    if len(more) > 1:
         raise ConfigError(
-            f"input {idx + 1}: found {len(turns) + 1} items, expected a turn and the list of the "
+            f"input {idx + 1}: found {len(more) + 1} items, expected a turn and the list of the "
             "turns before it."
         )
-    parts = [part for turn in before for part in turn.split(TURN) if part.strip()]
-    return UserExample([idx], [tokenize(text), join_turns([*map(tokenize, parts)])], {})
+    turns = more[0] if more else []
+    before = turns.split(TURN) if isinstance(turns, str) else turns
+    filled = [turn for turn in before if turn.strip()]
+    return UserExample([idx], [tokenize(text), join_turns([*map(tokenize, filled)])], {})
 
 
 def read_question(example: UserExample, data: DataConfig) -> Question:

@@ -129,7 +129,7 @@ class Predictor:
             return self._write(self._featurizer.encode(split), advance)
         found = self._predict_all(examples, advance)
         if self.data.has_spans:
-            return [cut_entities(*item) for item in zip(found, examples, strict=True)]
+            found = [cut_entities(*item) for item in zip(found, examples, strict=True)]
         if self.least is None:
             return found
         return [abstain(item, self.least, self.data.out_of_scope) for item in found]

@@ -95,9 +95,11 @@ class TrainedModel:
         Raises:
             UsageError: the model does not choose one label, or training chose no threshold.
         """
-        if not self.task.kind.has_confusion:
+        kind = self.task.kind
+        chooses = kind.has_label and kind.has_classes and not kind.has_several_labels
+        if not chooses or kind.is_grouped:
             raise UsageError(
-                f"--abstain-below: found a model of the kind {self.task.kind}, expected one that "
+                f"--abstain-below: found a model of the kind {kind}, expected one that "
                 "chooses a label for a text or a pair of texts."
             )
         if abstain_below != "auto":

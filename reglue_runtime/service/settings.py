@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
+from reglue_runtime.session import MOST_THREADS
+
 T = TypeVar("T", int, float, str)
 
 
@@ -37,7 +39,7 @@ class Settings:
     max_queue: int = _option(1024, "N", "examples that may wait for a bundle; more get 429", 1)
     max_body: int = _option(1 << 20, "N", "largest request in bytes; larger ones get 413", 1)
     max_text: int = _option(10_000, "N", "longest example in characters; longer ones get 422", 1)
-    threads: int = _option(1, "N", "threads per prediction", 1)
+    threads: int = _option(1, "N", "threads per prediction", 1, MOST_THREADS)
     max_wait_ms: float = _option(
         2.0, "MS", "longest wait for a batch to fill, in milliseconds", 0, 1e6
     )
