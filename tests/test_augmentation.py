@@ -25,14 +25,10 @@ ROWS = [["a", "good", "film"], ["a", "bad", "day"], [], ["the", "good", "day"]] 
 ROWS = [[*row, f"x{idx}"] if row else row for idx, row in enumerate(ROWS)]
 
 
-def make_column(rows: list[list[str]]) -> TextColumn:
-    return TextColumn.build([word for row in rows for word in row], np.cumsum([0, *map(len, rows)]))
-
-
 def make_split(*columns: list[list[str]]) -> Split:
     """Return a split of one text, or of two."""
     names = ["tokens"] if len(columns) == 1 else ["tokens_a", "tokens_b"]
-    texts = {name: make_column(rows) for name, rows in zip(names, columns, strict=True)}
+    texts = {name: TextColumn.join(rows) for name, rows in zip(names, columns, strict=True)}
     raw = RawText(*[[" ".join(row) for row in rows] for rows in (*columns, *([[]] * 2))[:2]])
     raw = raw if len(columns) == 2 else replace(raw, second=None)
     return Split("train", np.arange(len(columns[0])), texts, {"label": ["0"] * 100}, None, raw=raw)

@@ -40,9 +40,7 @@ GRAPH: dict[str, Any] = {
 
 
 def read(gazetteer: GazetteerVocabulary, *texts: str) -> np.ndarray:
-    words = [text.split() for text in texts]
-    offsets = np.cumsum([0, *map(len, words)])
-    column = TextColumn.build([word for text in words for word in text], offsets)
+    column = TextColumn.join([text.split() for text in texts])
     (weights,) = gazetteer.read(column).take(np.arange(len(texts)))
     return weights
 

@@ -8,7 +8,7 @@ from nlp_core.errors import DataError
 
 
 def make(target: str, rows: list[list[str]]) -> LabelColumn:
-    words = TextColumn.build([w for row in rows for w in row], np.cumsum([0, *map(len, rows)]))
+    words = TextColumn.join(rows)
     lines = {word: line for line, row in enumerate(rows, start=2) for word in row}
     return LabelColumn(target, words, "a.tsv", lines)
 

@@ -21,7 +21,7 @@ def make_vocabulary(max_length: int = 16, stride: int = 4) -> PieceVocabulary:
 
 
 def make_words(*rows: list[str]) -> TextColumn:
-    return TextColumn.build([w for row in rows for w in row], np.cumsum([0, *map(len, rows)]))
+    return TextColumn.join(rows)
 
 
 def test_texts_are_framed_and_padded() -> None:

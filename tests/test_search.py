@@ -39,9 +39,7 @@ LABELS = ["1", "0", "1", "1", "1"]
 
 
 def build_column(texts: list[str]) -> TextColumn:
-    tokens = [text.split() for text in texts]
-    flat = [token for own in tokens for token in own]
-    return TextColumn.build(flat, np.cumsum([0, *map(len, tokens)]))
+    return TextColumn.join([text.split() for text in texts])
 
 
 def make_split(name: str, rows: list[int]) -> Split:

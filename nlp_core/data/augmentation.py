@@ -68,7 +68,7 @@ def alter_split(split: Split, config: AlterationConfig) -> Split:
     return replace(
         split,
         ids=np.arange(len(kept)),
-        texts={name: _build_column(rows) for name, rows in texts.items()},
+        texts={name: TextColumn.join(rows) for name, rows in texts.items()},
         targets={name: [None] * len(kept) for name in split.targets},
         group=None,
         raw=None if split.raw is None else _join_raw([*texts.values()]),
@@ -124,7 +124,7 @@ def augment_split(split: Split, config: EdaConfig, seed: int) -> Split:
         copies = _join_raw([texts[name][len(split) :] for name in names])
         second = None if raw.second is None else [*raw.second, *(copies.second or [])]
         raw = RawText([*raw.first, *copies.first], second)
-    columns = {name: _build_column(found) for name, found in texts.items()}
+    columns = {name: TextColumn.join(found) for name, found in texts.items()}
     return replace(longer, ids=np.arange(len(rows)), texts=columns, group=group, raw=raw)
 
 
@@ -198,11 +198,6 @@ def _find_tokens_before(column: TextColumn) -> list[str]:
     for begin in column.offsets[:-1][column.lengths > 0].tolist():
         before[begin] = ""
     return before
-
-
-def _build_column(rows: Sequence[list[str]]) -> TextColumn:
-    offsets = np.cumsum([0, *map(len, rows)])
-    return TextColumn.build([token for row in rows for token in row], offsets)
 
 
 def _join_raw(columns: Sequence[Rows]) -> RawText:

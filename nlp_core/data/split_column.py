@@ -63,6 +63,11 @@ class TextColumn:
         numbers = np.array([number[word] for word in tokens], dtype=np.int32)
         return cls(list(number), numbers, offsets[:-1], np.diff(offsets))
 
+    @classmethod
+    def join(cls, rows: Sequence[Sequence[str]]) -> "TextColumn":
+        """Number the words of rows of tokens."""
+        return cls.build([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
+
     @cached_property
     def tokens(self) -> list[str]:
         return list(chain.from_iterable(self.list_rows()))
@@ -237,8 +242,7 @@ class LabelColumn(Sequence[Any]):
     @classmethod
     def build(cls, target: str, rows: Sequence[Any]) -> "LabelColumn":
         lists = [[row] if target == LABEL else [*row] for row in rows]
-        offsets = np.cumsum([0, *map(len, lists)])
-        return cls(target, TextColumn.build([*chain.from_iterable(lists)], offsets))
+        return cls(target, TextColumn.join(lists))
 
     def __len__(self) -> int:
         return len(self.words.starts)

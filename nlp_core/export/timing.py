@@ -65,11 +65,11 @@ class TorchSubject:
                 sizes = [[*map(len, sentences)] for sentences in given]
                 numbers[name] = NumberColumn.build(name, sizes)
                 key, given = "tokens", [[*chain.from_iterable(item)] for item in given]
-            texts[key] = _build_column([words[: self._trained.max_tokens] for words in given])
+            texts[key] = TextColumn.join([words[: self._trained.max_tokens] for words in given])
         for name in examples[0]:
             column = [example[name] for example in examples]
             if name.startswith(SYMBOLS):
-                texts[name] = _build_column(column)
+                texts[name] = TextColumn.join(column)
             elif name.startswith((NUMBERS, TOKEN_NUMBERS, TOKEN_VECTORS)):
                 numbers[name] = NumberColumn.build(name, column)
         raw = None
@@ -79,11 +79,6 @@ class TorchSubject:
         size = len(examples)
         targets = {name: [None] * size for name in self._trained.featurizer.targets}
         return Split("timed", np.arange(size), texts, targets, None, numbers, None, raw)
-
-
-def _build_column(lists: Sequence[Sequence[str]]) -> TextColumn:
-    offsets = np.cumsum([0, *map(len, lists)])
-    return TextColumn.build(list(chain.from_iterable(lists)), offsets)
 
 
 def build_subjects(trained: TrainedModel, *, threads: int, compiled: bool) -> dict[str, Subject]:

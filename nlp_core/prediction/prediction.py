@@ -1,7 +1,6 @@
 """One input of a trained model, and what it predicts for it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -177,10 +176,7 @@ def build_split(examples: Sequence[UserExample], data: DataConfig, targets: Iter
             words[name] = rows
         else:
             numbers[name] = NumberColumn.build(name, rows)
-    columns = {
-        name: TextColumn.build([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
-        for name, rows in words.items()
-    }
+    columns = {name: TextColumn.join(rows) for name, rows in words.items()}
     unknown = {name: [None] * size for name in targets}
     raw = [[example.raw[idx] for example in examples] for idx in range(len(examples[0].raw))]
     whole = RawText(raw[0], raw[1] if raw[1:] else None) if raw else None

@@ -1,7 +1,6 @@
 """Vectors of queries and passages, by the two towers of a trained model or by a bare encoder."""
 
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -97,8 +96,7 @@ class Retriever:
         part = self._featurizer.plan.cut_below([layer])
         featurizer = Featurizer(part, self._featurizer.vocabularies, {})
         tokens = [self._tokenize(text)[: self._max_tokens] for text in texts]
-        offsets = np.cumsum([0, *map(len, tokens)])
-        column, rows = TextColumn.build([*chain.from_iterable(tokens)], offsets), len(texts)
+        column, rows = TextColumn.join(tokens), len(texts)
         # a tower reads only one of the two texts
         both = {"tokens_a": column, "tokens_b": column}
         split = Split("input", np.arange(rows), both, {}, None, raw=RawText(texts, texts))
