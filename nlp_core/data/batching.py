@@ -57,6 +57,13 @@ def locate_rows(
     return np.where(inside, offsets[rows][:, None] + np.arange(inside.shape[1]), 0), inside
 
 
+def list_places(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the places of the values of some rows among flat values, flat."""
+    begins = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+    places: np.ndarray = begins + np.arange(len(begins))
+    return places
+
+
 def _mask_lengths(lengths: np.ndarray, multiple: int, most: int | None) -> np.ndarray:
     width = round_up(max(int(lengths.max()), 1), (multiple,), most)
     mask: np.ndarray = np.arange(width) < lengths[:, None]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from nlp_core.data.batching import Ragged
+from nlp_core.data.batching import Ragged, list_places
 from nlp_core.data.split_column import Column, RawText, TextColumn, WordText
 from nlp_core.data.vocabulary import Options
 from nlp_core.errors import ConfigError, DataError
@@ -61,7 +61,7 @@ class Pieces:
         """
         counts = self.windows[rows + 1] - self.windows[rows]
         first = np.cumsum(counts) - counts
-        windows = np.repeat(self.windows[rows] - first, counts) + np.arange(counts.sum())
+        windows = list_places(self.windows[rows], counts)
         more = {"multiple": multiple}
         inside = self.ids.mask(windows, **more)
         width = inside.shape[1]

@@ -11,7 +11,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from nlp_core.config.column import NUMBERS, SINGLE_TEXTS, TEXTS
-from nlp_core.data.batching import LookedUp, Ragged
+from nlp_core.data.batching import LookedUp, Ragged, list_places
 from nlp_core.errors import DataError, suggest
 from nlp_core.kinds import LABEL, LABELS, OUTPUT, TREE
 from reglue_runtime.tree import OPEN, REDUCE, SHIFT, opens
@@ -124,15 +124,8 @@ class TextColumn:
 
     def _read(self, start: int) -> np.ndarray:
         chunk = slice(start, start + ROWS_A_CHUNK)
-        found: np.ndarray = self.numbers[_list_places(self.starts[chunk], self.lengths[chunk])]
+        found: np.ndarray = self.numbers[list_places(self.starts[chunk], self.lengths[chunk])]
         return found
-
-
-def _list_places(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the places of the items of rows, flat; rows between them may be missing."""
-    begins = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-    places: np.ndarray = begins + np.arange(len(begins))
-    return places
 
 
 @dataclass(frozen=True)
@@ -182,7 +175,7 @@ class NumberColumn:
             return replace(self, values=self.values[rows])
         sizes = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        values = self.values[_list_places(self.offsets[rows], sizes)]
+        values = self.values[list_places(self.offsets[rows], sizes)]
         return replace(self, values=values, offsets=offsets)
 
 

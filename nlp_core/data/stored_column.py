@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.column import NUMBERS, TOKEN_VECTORS
+from nlp_core.data.batching import list_places
 from nlp_core.data.split_column import NumberColumn, TextColumn
 
 ROWS_A_CHUNK = 8192
@@ -251,11 +252,10 @@ class Passages:
 
     def subset(self, rows: np.ndarray) -> "Passages":
         sizes = np.diff(self.offsets)[rows]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.repeat(self.offsets[rows] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        places = list_places(self.offsets[rows], sizes)
         return Passages(
             texts=self.texts.take(pa.array(rows)),
-            offsets=offsets,
+            offsets=np.concatenate([[0], np.cumsum(sizes)]),
             starts=self.starts[places],
             ends=self.ends[places],
             positions=None if self.positions is None else self.positions[rows],
