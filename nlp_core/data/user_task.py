@@ -252,33 +252,39 @@ def _number_labels(split: Split) -> NDArray[np.int64] | None:
 
 def _cut_fold(train: Split, path: Path, cut: Cut) -> dict[str, Split]:
     """Cut a fold out of train as test, whole questions when there are questions."""
-    units = len(train) if train.group is None else int(train.group.max()) + 1
+    units = _count_units(train)
     if units < 2 * cut.folds:
         raise DataError(
             f"{path}: found {units} {'rows' if train.group is None else 'questions'}, expected "
             f"{2 * cut.folds} at least for {cut.folds} folds. Give more, or fewer --folds."
         )
     numbers = draw_folds(units, cut.folds, cut.seed, _number_labels(train))
-    is_test = numbers == cut.fold
-    is_test = is_test if train.group is None else is_test[train.group]
-    return {
-        "train": train.subset("train", np.flatnonzero(~is_test)),
-        "test": train.subset("test", np.flatnonzero(is_test)),
-    }
+    return _move_out(train, numbers == cut.fold, "test")
 
 
 def _hold_out(train: Split, path: Path, seed: int) -> dict[str, Split]:
     """Cut a part of train out as dev, with its share of each label; whole questions, if any."""
-    units = len(train) if train.group is None else int(train.group.max()) + 1
+    units = _count_units(train)
     if units < 2:
         raise DataError(
             f"{path}: found one {'row' if train.group is None else 'question'}, expected two "
             "at least, one of which is held out to choose the epoch. Give more rows, or --dev."
         )
     is_dev = draw_held_out(units, seed, _number_labels(train))
-    is_dev = is_dev if train.group is None else is_dev[train.group]
-    log.info("train no --dev, so %d of %d rows are held out", int(is_dev.sum()), len(train))
+    parts = _move_out(train, is_dev, "dev")
+    log.info("train no --dev, so %d of %d rows are held out", len(parts["dev"]), len(train))
+    return parts
+
+
+def _count_units(train: Split) -> int:
+    """Count what is held out as one: rows, or questions."""
+    return len(train) if train.group is None else int(train.group.max()) + 1
+
+
+def _move_out(train: Split, is_out: NDArray[np.bool_], name: str) -> dict[str, Split]:
+    """Move some rows or questions, by `is_out` [units], from train to a split of their own."""
+    is_out = is_out if train.group is None else is_out[train.group]
     return {
-        "train": train.subset("train", np.flatnonzero(~is_dev)),
-        "dev": train.subset("dev", np.flatnonzero(is_dev)),
+        "train": train.subset("train", np.flatnonzero(~is_out)),
+        name: train.subset(name, np.flatnonzero(is_out)),
     }
