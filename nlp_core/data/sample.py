@@ -204,37 +204,42 @@ def _subject(dice: Dice) -> _Piece:
     """Return a person, a team, a place or a company; a team has the name of its town."""
     kind = dice.number(1, 6)
     if kind <= 2:
-        return _Piece(_surname(dice), "PER")
+        return _Piece(pick_surname(dice), "PER")
     if kind <= 4:
-        return _Piece(_town(dice), "ORG")
+        return _Piece(pick_town(dice), "ORG")
     return _place(dice) if kind == 5 else _company(dice)
 
 
 def _person(dice: Dice) -> _Piece:
-    first = dice.pick_skewed(FIRST_NAMES)
-    return _Piece(f"{first} {_surname(dice)}" if dice.chance(0.8) else _surname(dice), "PER")
+    name = dice.pick_skewed(FIRST_NAMES)
+    first = f"{name} " if dice.chance(0.8) else ""
+    return _Piece(first + pick_surname(dice), "PER")
 
 
-def _surname(dice: Dice) -> str:
+def pick_surname(dice: Dice) -> str:
     ends = PLACE_ENDS if dice.chance(PLACE_SURNAME_PROB) else PERSON_ENDS
     return dice.pick(NAME_STARTS) + dice.pick(ends)
 
 
-def _town(dice: Dice) -> str:
+def pick_town(dice: Dice) -> str:
     return dice.pick(NAME_STARTS) + dice.pick(PLACE_ENDS)
 
 
+def pick_place(dice: Dice) -> str:
+    return ("North " if dice.chance(0.15) else "") + pick_town(dice)
+
+
 def _place(dice: Dice) -> _Piece:
-    return _Piece(("North " if dice.chance(0.15) else "") + _town(dice), "LOC")
+    return _Piece(pick_place(dice), "LOC")
 
 
 def _company(dice: Dice) -> _Piece:
     end = dice.pick(COMPANY_ENDS)
-    return _Piece(f"{_surname(dice) if dice.chance(0.5) else _town(dice)} {end}", "ORG")
+    return _Piece(f"{pick_surname(dice) if dice.chance(0.5) else pick_town(dice)} {end}", "ORG")
 
 
 def _other(dice: Dice) -> _Piece:
-    town = _town(dice)
+    town = pick_town(dice)
     return _Piece(f"{town} Cup" if dice.chance(0.5) else f"{town}ian", "MISC")
 
 
@@ -263,7 +268,7 @@ def write_questions(dice: Dice, size: int) -> str:
     lines: list[str] = []
     while len(seen) < size:
         kind = dice.pick(FACTS)
-        topic = f"{dice.pick(PLAIN)} {dice.pick(THINGS)} of {_town(dice)}"
+        topic = f"{dice.pick(PLAIN)} {dice.pick(THINGS)} of {pick_town(dice)}"
         question = dice.pick(QUESTIONS[kind]).format(topic=topic)
         if question in seen:
             continue
@@ -300,18 +305,18 @@ def _write_candidates(dice: Dice, kind: str, topic: str) -> list[tuple[str, str]
 def _change_topic(dice: Dice, topic: str) -> str:
     thing = topic.split()[1]
     others = [item for item in THINGS if item != thing]
-    return f"{dice.pick(PLAIN)} {dice.pick(others)} of {_town(dice)}"
+    return f"{dice.pick(PLAIN)} {dice.pick(others)} of {pick_town(dice)}"
 
 
 def _write_fact(dice: Dice, kind: str, topic: str) -> str:
-    person = f"{dice.pick_skewed(FIRST_NAMES)} {_surname(dice)}"
+    person = f"{dice.pick_skewed(FIRST_NAMES)} {pick_surname(dice)}"
     month, year = dice.pick(MONTHS), dice.number(1701, 1999)
     facts = {
         "who": (f"{person} drew plans for the {topic}", f"the {topic} was made by {person}"),
         "when": (f"the {topic} dates from {year}", f"in {month} {year} the {topic} was first open"),
         "where": (
-            f"the {topic} stands near {_town(dice)}",
-            f"the {topic} is north of {_town(dice)}",
+            f"the {topic} stands near {pick_town(dice)}",
+            f"the {topic} is north of {pick_town(dice)}",
         ),
         "how many": (
             f"the {topic} has {dice.number(2, 90)} rooms",

@@ -5,12 +5,10 @@ from nlp_core.data.sample import (
     FIRST_NAMES,
     GENERATORS,
     MONTHS,
-    NAME_STARTS,
-    PERSON_ENDS,
-    PLACE_ENDS,
-    PLACE_SURNAME_PROB,
     THINGS,
     Dice,
+    pick_surname,
+    pick_town,
 )
 
 GREETINGS = ("please", "could you", "hey ,", "i want you to", "")
@@ -64,16 +62,13 @@ def _write_pair(dice: Dice) -> tuple[str, str]:
 
 
 def _person(dice: Dice) -> str:
-    ends = PLACE_ENDS if dice.chance(PLACE_SURNAME_PROB) else PERSON_ENDS
-    surname = dice.pick(NAME_STARTS) + dice.pick(ends)
+    surname = pick_surname(dice)
     first = _spell(dice) if dice.chance(MADE_UP) else dice.pick_skewed(FIRST_NAMES)
     return f"{first} {surname}" if dice.chance(0.6) else first
 
 
 def _town(dice: Dice) -> str:
-    if dice.chance(MADE_UP):
-        return _spell(dice)
-    return dice.pick(NAME_STARTS) + dice.pick(PLACE_ENDS)
+    return _spell(dice) if dice.chance(MADE_UP) else pick_town(dice)
 
 
 def _spell(dice: Dice) -> str:

@@ -2,7 +2,7 @@
 
 import json
 
-from nlp_core.data.sample import DAYS, GENERATORS, NAME_STARTS, PLACE_ENDS, Dice
+from nlp_core.data.sample import DAYS, GENERATORS, Dice, pick_town
 
 TOPICS = {
     "trip": ("book a train to {place} for {number} on {day}", "i need seats to {place} , {number}"),
@@ -46,7 +46,7 @@ def _write_turns(dice: Dice) -> list[dict[str, str]]:
 
 def _fill(dice: Dice, form: str, topic: str, intent: str) -> dict[str, str]:
     values = {
-        "{place}": ("place", dice.pick(NAME_STARTS) + dice.pick(PLACE_ENDS)),
+        "{place}": ("place", pick_town(dice)),
         "{number}": (COUNTED[topic], dice.pick(NUMBERS)),
         "{day}": ("day", dice.pick(DAYS)),
     }

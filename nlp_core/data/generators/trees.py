@@ -1,14 +1,6 @@
 """Sample requests to an assistant, with trees of intents and slots inside each other."""
 
-from nlp_core.data.sample import (
-    DAYS,
-    FIRST_NAMES,
-    GENERATORS,
-    NAME_STARTS,
-    PLACE_ENDS,
-    THINGS,
-    Dice,
-)
+from nlp_core.data.sample import DAYS, FIRST_NAMES, GENERATORS, THINGS, Dice, pick_place
 
 VERBS = ("let me know", "tell me", "show me", "find out", "check")
 RELATIONS = ("brother", "sister", "boss", "neighbor", "cousin", "teacher", "doctor", "aunt")
@@ -89,19 +81,19 @@ def _send(dice: Dice) -> str:
 def _find_event(dice: Dice, words: str) -> str:
     sort = f" {_slot('SORT', dice.pick(SORTS))}" if dice.chance(0.4) else ""
     event = _slot("EVENT", dice.pick(SHOWS))
-    place = f" in {_slot('PLACE', _town(dice))}" if dice.chance(0.4) else ""
+    place = f" in {_slot('PLACE', pick_place(dice))}" if dice.chance(0.4) else ""
     date = f" {_slot('DATE', _date(dice))}" if dice.chance(0.4) else ""
     return f"[IN:FIND_EVENT {words}{sort} {event}{place}{date} ]"
 
 
 def _place(dice: Dice) -> str:
     if not dice.chance(NESTED_PROB):
-        return f"the {dice.pick(THINGS)}" if dice.chance(0.3) else _town(dice)
+        return f"the {dice.pick(THINGS)}" if dice.chance(0.3) else pick_place(dice)
     choice = dice.number(1, 3)
     if choice == 1:
         return _find_event(dice, "the")
     if choice == 2:
-        near = f" in {_slot('PLACE', _town(dice))}" if dice.chance(0.6) else ""
+        near = f" in {_slot('PLACE', pick_place(dice))}" if dice.chance(0.6) else ""
         return f"[IN:FIND_PLACE the nearest {_slot('SORT', dice.pick(THINGS))}{near} ]"
     return f"[IN:GET_HOME the house of {_slot('PERSON', _person(dice))} ]"
 
@@ -110,11 +102,6 @@ def _person(dice: Dice) -> str:
     if dice.chance(NESTED_PROB):
         return dice.pick_skewed(FIRST_NAMES)
     return f"[IN:GET_CONTACT my {_slot('RELATION', dice.pick(RELATIONS))} ]"
-
-
-def _town(dice: Dice) -> str:
-    north = "North " if dice.chance(0.15) else ""
-    return north + dice.pick(NAME_STARTS) + dice.pick(PLACE_ENDS)
 
 
 def _date(dice: Dice) -> str:
