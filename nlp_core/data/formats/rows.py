@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -41,7 +42,20 @@ def _split_labels(cell: str, separator: str, line: Line, path: Path) -> tuple[st
     return labels
 
 
-def _split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
+def read_header(
+    lines: Iterator[Line], columns: list[str] | None, wanted: Sequence[str], path: Path
+) -> list[str]:
+    """Return `columns` or the names in the first line; a DataError if a wanted one is missing."""
+    names = columns or next(lines).text.split("\t")
+    if missing := [key for key in wanted if key not in names]:
+        raise DataError(
+            f"{path}: line 1: the header lacks {', '.join(missing)}; found "
+            f"{', '.join(names)}. Fetch the official file again."
+        )
+    return names
+
+
+def split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
     parts = line.text.split("\t")
     if len(parts) != num_columns:
         raise refuse(
@@ -113,22 +127,17 @@ class TsvReader(RowReader):
     def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
         """Read the rows of a split; `columns` of the split are the names if there is no header."""
         split, lines = task.splits[name], read_lines(path)
-        names = split.columns or next(lines).text.split("\t")
         label = self.label if split.labelled else None
         dense = {NUMBERS + key: key for key in self.dense}
         dense |= {TOKEN_NUMBERS + key: key for key in self.token_dense}
         wanted = [*self.texts, *self.features, *dense.values(), *([label] if label else [])]
         wanted += split.where
-        if missing := [key for key in wanted if key not in names]:
-            raise DataError(
-                f"{path}: line 1: the header lacks {', '.join(missing)}; found "
-                f"{', '.join(names)}. Fetch the official file again."
-            )
+        names = read_header(lines, split.columns, wanted, path)
         place = {key: names.index(key) for key in wanted}
         patterns = {place[key]: re.compile(item) for key, item in split.where.items()}
         examples = []
         for line in lines:
-            parts = _split_columns(line, path, len(names))
+            parts = split_columns(line, path, len(names))
             if not all(item.fullmatch(parts[at]) for at, item in patterns.items()):
                 continue
             texts = [parts[place[key]] for key in self.texts]
@@ -180,7 +189,7 @@ class WikiqaReader(SourceReader):
         examples: list[Example] = []
         group = -1
         for line in read_lines(path):
-            question, candidate, label = _split_columns(line, path, 3)
+            question, candidate, label = split_columns(line, path, 3)
             if not examples or question != examples[-1].text_a:
                 group += 1
             examples.append(Example(line.number, question, candidate, label, group))
@@ -235,12 +244,12 @@ class MrpcReader(SourceReader):
         lines = read_lines(path)
         next(lines)
         # label, id of the first text, id of the second, first text, second text
-        rows = [_split_columns(line, path, 5) for line in lines]
+        rows = [split_columns(line, path, 5) for line in lines]
         examples = [Example(n, row[3], row[4], row[0]) for n, row in enumerate(rows, start=2)]
         if name not in ("train", "dev"):
             return examples
         ids_path = path.with_name(self.dev_ids)
-        ids = [_split_columns(line, ids_path, 2) for line in read_lines(ids_path)]
+        ids = [split_columns(line, ids_path, 2) for line in read_lines(ids_path)]
         dev_ids = {(first, second) for first, second in ids}
         pairs = [(row[1], row[2]) for row in rows]
         if lost := sorted(dev_ids - set(pairs)):

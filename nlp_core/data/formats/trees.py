@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Literal
 
 from nlp_core.config.reader import READERS, ColumnName, ReadTask, SourceReader
+from nlp_core.data.formats.rows import read_header, split_columns
 from nlp_core.data.readers.example import Sentence
 from nlp_core.data.readers.lines import read_lines, refuse
 from nlp_core.data.split_column import list_openers
-from nlp_core.errors import DataError
 from nlp_core.kinds import Kind
 from reglue_runtime.tree import TreeError, list_constituents, list_leaves
 
@@ -26,20 +26,11 @@ class TreesReader(SourceReader):
 
     def read(self, task: ReadTask, name: str, path: Path) -> list[Sentence]:
         lines = read_lines(path)
-        names = task.splits[name].columns or next(lines).text.split("\t")
-        if self.tree not in names:
-            raise DataError(
-                f"{path}: line 1: the header lacks {self.tree}; found {', '.join(names)}. Fetch "
-                "the official file again."
-            )
+        names = read_header(lines, task.splits[name].columns, [self.tree], path)
         place, labels = names.index(self.tree), {*task.labels}
         sentences = []
         for line in lines:
-            cells = line.text.split("\t")
-            if len(cells) != len(names):
-                found = f"found {len(cells)} tab-separated columns, expected {len(names)}"
-                raise refuse(path, line.number, found)
-            symbols = cells[place].split()
+            symbols = split_columns(line, path, len(names))[place].split()
             try:
                 list_constituents(symbols)
             except TreeError as err:
