@@ -35,10 +35,8 @@ def read_arrow(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: cell
             with pa.OSFile(str(file)) as source:
                 opened = pa.ipc.open_file if _is_random(file) else pa.ipc.open_stream
                 reader = opened(source)
-                names, columns = _read_names(reader.schema), reader.schema.names
-                if twice := next((name for name in columns if columns.count(name) > 1), None):
-                    found = f"found two columns '{twice}', expected one"
-                    raise DataError(f"{file}: {found}; rename one.")
+                names = _read_names(reader.schema)
+                check_names(reader.schema.names, file)
                 for batch in _list_batches(reader):
                     # damaged offsets would crash the process
                     batch.validate(full=True)
@@ -46,12 +44,15 @@ def read_arrow(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: cell
                         number += 1
                         yield number, _name_classes(cells, names, f"{file}: row {number}")
     except (pa.ArrowException, OSError, ValueError, MemoryError) as err:
-        if isinstance(err, DataError):
-            raise
         reason = " ".join(str(err).split())
         raise DataError(
             f"{path}: not a readable arrow file ({reason}). Write or copy it again."
         ) from err
+
+
+def check_names(names: list[str], path: Path) -> None:
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise DataError(f"{path}: found two columns '{twice}', expected one; rename one.")
 
 
 def _list_files(path: Path) -> list[Path]:

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.formats.tagged import DOCUMENT_START
-from nlp_core.data.readers.arrow import read_arrow
+from nlp_core.data.readers.arrow import check_names, read_arrow
 from nlp_core.data.readers.brat import read_brat
 from nlp_core.data.readers.json_array import read_array
 from nlp_core.data.readers.lines import Line, read_lines, read_objects
@@ -24,8 +25,6 @@ from nlp_core.errors import DataError, suggest
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
 FOLDERS = ("brat", "arrow")
-NAMED = {"jsonl": read_objects, "json": read_array, "arrow": read_arrow, "spacy": read_docs}
-"""Readers of the number and the cells of each row."""
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """Names of the columns of CoNLL-U."""
 RANGE = re.compile(r"\d+[-.]\d+")
@@ -131,26 +130,41 @@ def read_records(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     return _read_delimited(path, data)
 
 
+def read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: cells
+    try:
+        with pq.ParquetFile(path) as file:
+            check_names(file.schema_arrow.names, path)
+            batches = file.iter_batches(ROWS_A_BATCH)
+            yield from enumerate(chain.from_iterable(item.to_pylist() for item in batches), start=1)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as err:
+        reason = " ".join(str(err).split())
+        raise DataError(
+            f"{path}: not a readable parquet file ({reason}). Write or copy the file again."
+        ) from err
+
+
+NAMED = {
+    "jsonl": read_objects,
+    "json": read_array,
+    "arrow": read_arrow,
+    "parquet": read_parquet,
+    "spacy": read_docs,
+}
+"""Readers of the number and the cells of each row."""
+
+
 def read_named(path: Path, form: str) -> Iterator[FileRecord]:
     """Yield the rows of a format that names its columns and needs no further options.
 
     Rows of empty cells are skipped, as the blank lines of a table are.
     """
-    for record in _read_form(path, form):
+    if form == "brat":
+        records = (FileRecord(line.cells, [line.number], line.path) for line in read_brat(path))
+    else:
+        records = (FileRecord(cells, [number], path) for number, cells in NAMED[form](path))
+    for record in records:
         if not record.cells or any(cell not in ("", None) for cell in record.cells.values()):
             yield record
-
-
-def _read_form(path: Path, form: str) -> Iterator[FileRecord]:
-    match form:
-        case "parquet":
-            yield from read_parquet(path)
-        case "brat":
-            for line in read_brat(path):
-                yield FileRecord(line.cells, [line.number], line.path)
-        case _:
-            for number, cells in NAMED[form](path):
-                yield FileRecord(cells, [number], path)
 
 
 def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
@@ -201,24 +215,6 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
         yield FileRecord(dict(zip(names, cells, strict=True)), [line], path)
 
 
-def read_parquet(path: Path) -> Iterator[FileRecord]:
-    try:
-        with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            if twice := next((name for name in names if names.count(name) > 1), None):
-                raise DataError(f"{path}: found two columns '{twice}', expected one; rename one.")
-            number = 0
-            for batch in file.iter_batches(ROWS_A_BATCH):
-                for cells in batch.to_pylist():
-                    number += 1
-                    yield FileRecord(cells, [number], path)
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as err:
-        reason = " ".join(str(err).split())
-        raise DataError(
-            f"{path}: not a readable parquet file ({reason}). Write or copy the file again."
-        ) from err
-
-
 def _read_columns(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     """Yield the sentences of a column file; a document mark belongs to the next sentence."""
     width = 0
@@ -227,8 +223,7 @@ def _read_columns(path: Path, data: DataConfig) -> Iterator[FileRecord]:
         record.block.append(line)
         cells = _split(line, data)
         if cells:
-            if not width:
-                width = len(cells)
+            width = width or len(cells)
             if len(cells) != width:
                 found = f"found {len(cells)} columns, expected {width} as above"
                 raise refuse(path, line.number, found)
