@@ -42,7 +42,7 @@ def read_array(path: Path) -> Iterator[tuple[int, Object]]:
         return
     rows = [_Task(path, number, item) for number, item in enumerate(items, start=1)]
     empty: Object = {
-        name: [] for row in rows for name, cell in row.answers.items() if _is_list(cell)
+        name: [] for row in rows for name, cell in row.answers.items() if isinstance(cell, list)
     }
     for row in rows:
         yield row.number, row.list_columns(empty)
@@ -51,7 +51,7 @@ def read_array(path: Path) -> Iterator[tuple[int, Object]]:
 def find_rows(value: Any) -> list[Object] | None:  # Any: JSON
     """Return the objects of an array, or of the only array of several objects in an object."""
     if isinstance(value, dict):
-        arrays = [item for item in value.values() if _is_list(item) and len(item) > 1]
+        arrays = [item for item in value.values() if isinstance(item, list) and len(item) > 1]
         found = [rows for rows in map(find_rows, arrays) if rows]
         return found[0] if len(found) == 1 else None
     if not isinstance(value, list):
@@ -63,10 +63,6 @@ def find_rows(value: Any) -> list[Object] | None:  # Any: JSON
 
 def _is_task(item: Object) -> bool:
     return isinstance(item.get("data"), dict) and isinstance(item.get("annotations"), list)
-
-
-def _is_list(cell: object) -> bool:
-    return isinstance(cell, list)
 
 
 def _unwrap(cell: Any) -> Any:  # Any: JSON
@@ -107,9 +103,9 @@ class _Task:
         return next((item for item in made if item.get("ground_truth")), next(iter(made), None))
 
     def _add(self, result: Any) -> None:  # Any: JSON
-        name = result.get("from_name") if isinstance(result, dict) else None
-        value = result.get("value") if isinstance(result, dict) else None
-        if isinstance(result, dict) and result.get("type") == "relation":
+        found: Object = result if isinstance(result, dict) else {}
+        name, value, kind = (found.get(key) for key in ("from_name", "value", "type"))
+        if kind == "relation":
             return
         if not isinstance(name, str) or not isinstance(value, dict):
             raise self._refuse(f"found the result {result!r:.80}")
@@ -120,12 +116,11 @@ class _Task:
                 raise self._refuse(f"found entities and other answers in '{name}'")
             entities.append(entity)
         else:
-            kind = result.get("type")
             other = value.get(kind) if isinstance(kind, str) else None
             answer, known = value.get(CHOICES, other), self.answers.get(name)
             if known is None:
                 self.answers[name] = answer
-            elif _is_list(known) and _is_list(answer):
+            elif isinstance(known, list) and isinstance(answer, list):
                 known.extend(answer)
             else:
                 raise self._refuse(f"found two answers in '{name}'")
