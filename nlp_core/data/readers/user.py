@@ -137,11 +137,8 @@ def _read_sentences(record: FileRecord, column: str, tokenize: Tokenizer) -> lis
     """Return the tokens of the sentences: of a list of texts or tokens, or of a text in lines."""
     cell = record.get(column)
     parts = split_turns(cell) if isinstance(cell, str) else cell
-    if (
-        not isinstance(parts, list)
-        or not parts
-        or not all(isinstance(i, str | list) for i in parts)
-    ):
+    is_list = isinstance(parts, list) and all(isinstance(part, str | list) for part in parts)
+    if not parts or not is_list:
         raise record.refuse(f"found {cell!r} in '{column}', expected a list of sentences")
     return [
         tokenize(part) if isinstance(part, str) else [*map(str, part)] or [EMPTY_TOKEN]
