@@ -25,6 +25,15 @@ WORKBOOKS = (".xlsx", ".xlsm", ".ods")
 """Endings of spreadsheets, which are ZIP files too."""
 IGNORED = ("__MACOSX", ".DS_Store")
 ENCRYPTED = 0x1
+UNPACK_ERRORS = (
+    zipfile.BadZipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    NotImplementedError,  # a compression method that zipfile does not know
+    RuntimeError,  # an encrypted member
+    OSError,
+)
 ZIP_MAGIC, GZIP_MAGIC = b"PK\x03\x04", b"\x1f\x8b"
 
 
@@ -96,10 +105,7 @@ def _unzip(path: Path, folder: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(info) as stream:
                     left -= _copy(stream, target, left, path)
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as err:
-        raise _refuse(path, str(err)) from err
-    except (RuntimeError, NotImplementedError, ValueError, LookupError) as err:
-        # what zipfile raises for members that it cannot read
+    except (*UNPACK_ERRORS, ValueError, LookupError) as err:
         raise _refuse(path, str(err)) from err
     if not members:
         raise _refuse(path, "no files in it")

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import IO, Literal, NamedTuple
 import requests
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from nlp_core.data.archive import find_fault
+from nlp_core.data.archive import UNPACK_ERRORS, find_fault
 from nlp_core.errors import DownloadError
 from nlp_core.progress import show_progress
 
@@ -129,17 +128,6 @@ def _name_cause(err: BaseException) -> str:
     return re.sub(r"<[^>]* at 0x[0-9a-f]+>:? ?", "", str(reason or text))
 
 
-UNPACK_ERRORS = (
-    zipfile.BadZipFile,
-    lzma.LZMAError,
-    zlib.error,
-    EOFError,
-    NotImplementedError,  # a compression method that zipfile does not know
-    RuntimeError,  # an encrypted member
-    OSError,
-)
-
-
 class Unpacked(NamedTuple):
     sha256: str
     num_bytes: int
@@ -192,7 +180,11 @@ def _opening(
         return
     with zipfile.ZipFile(archive_path) as archive:
         for info in archive.infolist():
-            _check_safe(info, archive_path)
+            if fault := find_fault(info):
+                raise DownloadError(
+                    f"{archive_path}: the member '{info.filename}' {fault}; fetch the archive from "
+                    "its official URL."
+                )
         names = archive.namelist()
         if missing := [member for member in members if member not in names]:
             raise DownloadError(
@@ -200,14 +192,6 @@ def _opening(
                 "the expected archive."
             )
         yield archive.open
-
-
-def _check_safe(info: zipfile.ZipInfo, archive_path: Path) -> None:
-    if fault := find_fault(info):
-        raise DownloadError(
-            f"{archive_path}: the member '{info.filename}' {fault}; fetch the archive from its "
-            "official URL."
-        )
 
 
 def _copy(stream: IO[bytes], path: Path, max_bytes: int, where: str) -> Unpacked:
