@@ -25,6 +25,7 @@ from nlp_core.data.column_guess import (
 )
 from nlp_core.data.format_guess import (
     BINARY,
+    SAMPLE,
     SUFFIXES,
     find_folder_format,
     guess_format,
@@ -51,7 +52,6 @@ from nlp_core.errors import DataError
 from nlp_core.files import CHUNK
 from nlp_core.kinds import CLASSIFICATION, LABEL, SPAN, TAGGING, TAGS, Kind
 
-SAMPLE = 1000
 BARE_TYPE = "ENTITY"
 """The type of entities whose tags name none."""
 SHOWN_LABELS = 6
