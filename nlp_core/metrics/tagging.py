@@ -62,19 +62,10 @@ def measure_frames(predictions: Predictions) -> float:
     return float(np.mean([target == found for target, found in pairs]))
 
 
-@register("accuracy", "tagging", "document")
-def measure_accuracy(predictions: Predictions) -> float:
-    from sklearn.metrics import accuracy_score
-
-    target = list(chain.from_iterable(_tags(predictions.target)))
-    prediction = list(chain.from_iterable(_tags(predictions.prediction)))
-    return float(accuracy_score(target, prediction))
-
-
 def measure_sentences(
     compute: Callable[..., float], predictions: Predictions, *label: str
 ) -> float:
-    """Return a metric of single labels over the sentences of all documents."""
+    """Return a metric of single labels over the tokens or sentences of all examples."""
     answers = (predictions.target, predictions.prediction)
     target, prediction = ([*chain.from_iterable(_tags(answer))] for answer in answers)
     return compute(replace(predictions, target=target, prediction=prediction), *label)
@@ -106,6 +97,9 @@ def _tags(sentences: Sequence[object]) -> list[list[str]]:
     return [list(cast(Sequence[str], sentence)) for sentence in sentences]
 
 
+register("accuracy", "tagging", "document")(
+    partial(measure_sentences, classification.measure_accuracy)
+)
 for score in ("f1", "precision", "recall"):
     of_label = partial(classification.measure_label, score)
     register(f"{score}{LABEL}", "document")(partial(measure_sentences, of_label))
