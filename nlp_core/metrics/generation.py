@@ -23,22 +23,22 @@ def list_texts(predictions: Predictions) -> tuple[list[str], list[str]]:
 
 def count_bleu(predictions: Predictions) -> list[list[float]]:
     """Return for each text what corpus BLEU sums: lengths, matches and numbers of n-grams."""
-    return _count(_load_bleu(), predictions)
+    return _count("BLEU", predictions)
 
 
 def combine_bleu(sums: Sequence[float]) -> float:
     """Return the corpus BLEU of sums, in points."""
-    return float(_load_bleu()._compute_score_from_stats([round(item) for item in sums]).score)
+    return _combine("BLEU", sums)
 
 
 def count_chrf(predictions: Predictions) -> list[list[float]]:
     """Return for each text what corpus chrF sums: numbers of n-grams and of matches."""
-    return _count(_load_chrf(), predictions)
+    return _count("CHRF", predictions)
 
 
 def combine_chrf(sums: Sequence[float]) -> float:
     """Return the corpus chrF2 of sums, in points."""
-    return float(_load_chrf()._compute_score_from_stats([round(item) for item in sums]).score)
+    return _combine("CHRF", sums)
 
 
 def score_rouge(predictions: Predictions) -> list[float]:
@@ -77,19 +77,16 @@ def measure_exact_texts(predictions: Predictions) -> float:
 
 
 @cache
-def _load_bleu() -> Any:  # sacrebleu's types leave its sums out
-    from sacrebleu.metrics.bleu import BLEU
+def _load(name: str) -> Any:  # sacrebleu's types leave its sums out
+    from sacrebleu import metrics
 
-    return BLEU()
-
-
-@cache
-def _load_chrf() -> Any:
-    from sacrebleu.metrics.chrf import CHRF
-
-    return CHRF()
+    return getattr(metrics, name)()
 
 
-def _count(metric: Any, predictions: Predictions) -> list[list[float]]:
+def _count(name: str, predictions: Predictions) -> list[list[float]]:
     right, found = list_texts(predictions)
-    return [[*map(float, row)] for row in metric._extract_corpus_statistics(found, [right])]
+    return [[*map(float, row)] for row in _load(name)._extract_corpus_statistics(found, [right])]
+
+
+def _combine(name: str, sums: Sequence[float]) -> float:
+    return float(_load(name)._compute_score_from_stats([round(item) for item in sums]).score)
