@@ -24,16 +24,8 @@ def write_requests(dice: Dice, size: int) -> str:
 
 
 def _write_request(dice: Dice) -> str:
-    choice = dice.number(1, 6)
-    if choice == 1:
-        return _ask_way(dice)
-    if choice == 2:
-        return _ask_time(dice)
-    if choice == 3:
-        return _find_event(dice, dice.pick(VERBS) + " what")
-    if choice == 4:
-        return _remind(dice)
-    return _send(dice) if choice == 5 else _ask_weather(dice)
+    sorts = (_ask_way, _ask_time, _ask_event, _remind, _send, _ask_weather)
+    return sorts[dice.number(0, len(sorts) - 1)](dice)
 
 
 def _slot(name: str, words: str) -> str:
@@ -52,6 +44,10 @@ def _ask_time(dice: Dice) -> str:
     goal = _slot("GOAL", _place(dice))
     arrival = f" to be there {_slot('ARRIVAL', _date(dice))}" if dice.chance(0.5) else ""
     return f"[IN:GET_TIME {words} {goal}{arrival} ]"
+
+
+def _ask_event(dice: Dice) -> str:
+    return _find_event(dice, dice.pick(VERBS) + " what")
 
 
 def _ask_weather(dice: Dice) -> str:
