@@ -161,18 +161,18 @@ def read_file_task(
     path: Path, data: DataConfig, targets: Targets, pieces: Collection[str]
 ) -> UserTask:
     """Return a file with labels as the split "test" of a task; see `read_user_split`."""
-    whole = read_user_split(path, data, "test", targets, pieces)
+    whole = read_user_split(path, data, targets, pieces)
     return build_user_task(data, targets, path.stem, part_scope(whole, data.out_of_scope))
 
 
 def read_user_split(
-    path: Path, data: DataConfig, name: str, targets: Targets, pieces: Collection[str] = ()
+    path: Path, data: DataConfig, targets: Targets, pieces: Collection[str]
 ) -> Split:
-    """Read a file with labels; `targets` has by target what the model was trained to predict."""
+    """Read a file with labels as "test"; `targets` has by target what a model learnt to predict."""
     if not data.kind.has_passages:
-        split = read_user_file(path, data, name, pieces)
+        split = read_user_file(path, data, "test", pieces)
         return admit_unseen(split, path, targets, data.out_of_scope)
-    return build_question_split(name, read_questions(path, data, targets=targets), data)
+    return build_question_split("test", read_questions(path, data, targets=targets), data)
 
 
 def list_words(paths: Iterable[Path], data: DataConfig) -> set[str]:

@@ -35,7 +35,7 @@ def read_examples(trained: TrainedModel, file: Path | None = None) -> Split:
             "Give a file with labels, in the form of the training file, with --data."
         )
     pieces = list_piece_columns(trained.featurizer.plan)
-    return read_user_split(file, trained.data, "test", trained.featurizer.targets, pieces)
+    return read_user_split(file, trained.data, trained.featurizer.targets, pieces)
 
 
 def list_examples(trained: TrainedModel, split: Split, rows: np.ndarray) -> list[dict[str, Any]]:
