@@ -37,17 +37,26 @@ def list_options(owner: type) -> dict[str, inspect.Parameter]:
     """Return the options of a block or head: the keyword-only arguments of its `__init__`.
 
     An `__init__` that takes `**options` also has the options of the next class in the
-    inheritance order.
+    inheritance order, and those of the class that is named as its `expert`.
     """
     found: dict[str, inspect.Parameter] = {}
     for base in owner.__mro__:
         if "__init__" in vars(base):
-            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
-            own = {item.name: item for item in parameters if item.kind is item.KEYWORD_ONLY}
-            found = own | found
+            parameters = _list_parameters(base)
+            found = _select_options(parameters) | found
             if all(item.kind is not item.VAR_KEYWORD for item in parameters):
                 break
+        if "expert" in vars(base):
+            found = _select_options(_list_parameters(vars(base)["expert"])) | found
     return found
+
+
+def _list_parameters(owner: type) -> list[inspect.Parameter]:
+    return [*inspect.signature(vars(owner)["__init__"]).parameters.values()]
+
+
+def _select_options(parameters: Sequence[inspect.Parameter]) -> dict[str, inspect.Parameter]:
+    return {item.name: item for item in parameters if item.kind is item.KEYWORD_ONLY}
 
 
 def read_option(

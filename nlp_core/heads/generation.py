@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from nlp_core.blocks.masking import Mask, Tokens
-from nlp_core.blocks.option import PositiveFloat, PositiveInt, Probability
+from nlp_core.blocks.option import PositiveFloat, PositiveInt
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, HeadBatch
 from nlp_core.heads.parsing import ExpertHead
@@ -112,16 +112,14 @@ class SequenceHead(ExpertHead):
 
     kinds = frozenset({"generation"})
     target = "output"
-    build_expert = PointerDecoder
+    expert = PointerDecoder
+    num_reserved = FIRST
 
     def __init__(
         self,
         in_dim: int,
         num_labels: int,
         *,
-        hidden_dim: PositiveInt = 256,
-        symbol_dim: PositiveInt = 64,
-        dropout: Probability = 0.0,
         penalty: Penalty = 0.0,
         max_words: PositiveInt = 60,
         top_p: Share | None = None,
@@ -129,8 +127,7 @@ class SequenceHead(ExpertHead):
         sampling_seed: Whole = 0,
         **options: Any,  # Any: those of the base class
     ) -> None:
-        own: dict[str, Any] = {"hidden_dim": hidden_dim, "symbol_dim": symbol_dim}
-        super().__init__(in_dim, FIRST + num_labels, dropout=dropout, **own, **options)
+        super().__init__(in_dim, num_labels, **options)
         if top_p is not None and self.beam > 1:
             raise ConfigError(
                 f"top_p: found {top_p} with a beam of {self.beam}, expected one of them: draw "

@@ -4,8 +4,7 @@ Shape letters: B batch, T tokens, S symbols, D width of a token, H width of the 
 and then copies of each token, R hypotheses, C constituents.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +15,7 @@ from nlp_core.blocks.recurrent import BiLSTM
 from nlp_core.blocks.transformer import EncoderLayer, sinusoidal_positions
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS
-from nlp_core.heads.parsing import ParsingHead, Scorer, list_actions, score_tree
+from nlp_core.heads.parsing import Scorer, SymbolParsingHead, list_actions
 from nlp_core.heads.pointer import Pointer
 from nlp_core.heads.rnng import take_rows
 from reglue_runtime.tree import OPEN
@@ -72,12 +71,12 @@ class ParallelDecoder(Pointer):
         in_dim: int,
         num_symbols: int,
         *,
-        hidden_dim: int,
-        num_layers: int,
-        num_heads: int,
-        iterations: int,
-        max_constituents: int,
-        dropout: float,
+        hidden_dim: PositiveInt = 128,
+        num_layers: PositiveInt = 1,
+        num_heads: PositiveInt = 4,
+        iterations: PositiveInt = 4,
+        max_constituents: PositiveInt = 20,
+        dropout: Probability = 0.0,
     ) -> None:
         super().__init__(num_symbols, dropout=dropout)
         if hidden_dim % num_heads or hidden_dim % 2:
@@ -202,7 +201,7 @@ class PlannedScorer:
 
 
 @HEADS.register("nonautoregressive_parsing")
-class NonautoregressiveParsingHead(ParsingHead):
+class NonautoregressiveParsingHead(SymbolParsingHead):
     """Predict all symbols of a tree at once, and those of the least probability again.
 
     The number of constituents, and with it that of the symbols, is predicted first. Transformer
@@ -228,34 +227,7 @@ class NonautoregressiveParsingHead(ParsingHead):
     Note: one length is tried, not several; the BiLSTM and the search for a tree are ours.
     """
 
-    def __init__(
-        self,
-        in_dim: int,
-        num_labels: int,
-        *,
-        hidden_dim: PositiveInt = 128,
-        num_layers: PositiveInt = 1,
-        num_heads: PositiveInt = 4,
-        iterations: PositiveInt = 4,
-        max_constituents: PositiveInt = 20,
-        dropout: Probability = 0.0,
-        **options: Any,  # Any: those of the base classes
-    ) -> None:
-        own: dict[str, Any] = {
-            "hidden_dim": hidden_dim,
-            "num_layers": num_layers,
-            "num_heads": num_heads,
-            "iterations": iterations,
-            "max_constituents": max_constituents,
-        }
-        super().__init__(in_dim, num_labels, dropout=dropout, **own, **options)
-
-    @staticmethod
-    def build_expert(in_dim: int, num_labels: int, **options: Any) -> nn.Module:
-        return ParallelDecoder(in_dim, OPEN + num_labels, **options)
-
-    def score(self, expert: nn.Module, x: Tensor, mask: Tensor, batch: Sequence[Tensor]) -> Tensor:
-        return score_tree(expert, x, mask, *batch)
+    expert = ParallelDecoder
 
     def start(self, expert: nn.Module, x_RTD: Tensor, mask_RT: Tensor, max_steps: int) -> Scorer:
         assert isinstance(expert, ParallelDecoder), type(expert)

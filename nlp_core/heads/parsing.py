@@ -4,27 +4,24 @@ Shape letters: B batch, T tokens, S steps, E experts, D width of the input, R hy
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field
 from torch import Tensor, nn
 
 from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.masking import Mask, Tokens, count_tokens
-from nlp_core.blocks.option import PositiveInt, Probability
+from nlp_core.blocks.option import PositiveInt
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch, Loss
 from nlp_core.heads.grammar import Constraint, Grammar, trace
 from nlp_core.heads.pointer import Pointer, PointerDecoder
-from nlp_core.heads.rnng import Composition, Part, TreeNetwork, TreeScorer
+from nlp_core.heads.rnng import TreeNetwork, TreeScorer
 from nlp_core.heads.search import STAY, BestChoices, search
 from reglue_runtime.tree import OPEN, REDUCE, SHIFT, Derivation
-
-Parts = Annotated[list[Part], Field(min_length=1)]
 
 
 class WritingHead(Head):
@@ -64,6 +61,12 @@ class ExpertHead(WritingHead):
         experts: networks that choose together.
     """
 
+    expert: ClassVar[type[nn.Module]]
+    """The network of `width, num_symbols` that an expert is; its options are the head's too."""
+
+    num_reserved: ClassVar[int] = 0
+    """How many numbers of an expert's symbols come before those of the labels."""
+
     def __init__(
         self,
         in_dim: int,
@@ -71,7 +74,7 @@ class ExpertHead(WritingHead):
         *,
         experts: PositiveInt = 1,
         beam: PositiveInt = 1,
-        **options: Any,  # Any: those that a subclass builds an expert with
+        **options: Any,  # Any: those of an expert
     ) -> None:
         super().__init__(beam=beam)
         if in_dim % experts:
@@ -81,7 +84,8 @@ class ExpertHead(WritingHead):
             )
         self.width = in_dim // experts
         self.experts = nn.ModuleList(
-            self.build_expert(self.width, num_labels, **options) for _ in range(experts)
+            self.expert(self.width, self.num_reserved + num_labels, **options)
+            for _ in range(experts)
         )
 
     def join(self, others: Sequence["ExpertHead"]) -> "ExpertHead":
@@ -89,9 +93,6 @@ class ExpertHead(WritingHead):
         joined = deepcopy(self)
         joined.experts = nn.ModuleList(item for head in (self, *others) for item in head.experts)
         return joined
-
-    build_expert: ClassVar[Callable[..., nn.Module]]
-    """Return a network of `width, num_labels, **options`; see `score`."""
 
     @abstractmethod
     def score(self, expert: nn.Module, x: Tensor, mask: Tensor, batch: Sequence[Tensor]) -> Tensor:
@@ -274,28 +275,17 @@ class RNNGHead(ParsingHead):
         possible ones in the search.
     """
 
+    expert = TreeNetwork
+
     def __init__(
         self,
         in_dim: int,
         num_labels: int,
         *,
-        hidden_dim: PositiveInt = 128,
-        action_dim: PositiveInt = 32,
-        composition: Composition = "bilstm",
-        parts: Parts = ("stack", "buffer", "actions"),  # type: ignore[assignment]  # immutable
-        dropout: Probability = 0.0,
         constraints: Literal["grammar", "brackets"] = "grammar",
         **options: Any,  # Any: those of the base classes
     ) -> None:
-        own: dict[str, Any] = {
-            "hidden_dim": hidden_dim,
-            "action_dim": action_dim,
-            "composition": composition,
-            "constraints": constraints,
-        }
-        super().__init__(in_dim, num_labels, parts=parts, dropout=dropout, **own, **options)
-
-    build_expert = TreeNetwork
+        super().__init__(in_dim, num_labels, constraints=constraints, **options)
 
     def score(self, expert: nn.Module, x: Tensor, mask: Tensor, batch: Sequence[Tensor]) -> Tensor:
         log_prob_BS: Tensor = expert(x, mask, *batch)
@@ -339,8 +329,25 @@ class SymbolScorer:
         self._read(written_R.unsqueeze(1))
 
 
+class SymbolParsingHead(ParsingHead):
+    """Write the symbols of a tree, and copies of the tokens, with experts that are pointers."""
+
+    num_reserved = OPEN
+
+    def score(self, expert: nn.Module, x: Tensor, mask: Tensor, batch: Sequence[Tensor]) -> Tensor:
+        """Return the log probability of each right action, a shift being a copy of a token."""
+        assert isinstance(expert, Pointer), type(expert)
+        (target_BS,) = batch
+        is_shift_BS = target_BS == SHIFT
+        place_BS = is_shift_BS.cumsum(1) - 1 + expert.num_symbols
+        place_T = torch.arange(x.shape[1], device=x.device) + expert.num_symbols
+        target_BS = torch.where(is_shift_BS, place_BS, target_BS)
+        log_prob_BS: Tensor = expert(x, mask, target_BS, place_T.expand(len(x), -1))
+        return log_prob_BS
+
+
 @HEADS.register("seq2seq_parsing")
-class SequenceParsingHead(ParsingHead):
+class SequenceParsingHead(SymbolParsingHead):
     """Write a tree symbol by symbol with an LSTM that attends to the tokens and copies them.
 
     A step opens a constituent, closes the last one, or copies a token, whose place is pointed at by
@@ -361,37 +368,8 @@ class SequenceParsingHead(ParsingHead):
     Note: the attention is Luong's, computed only from the state.
     """
 
-    def __init__(
-        self,
-        in_dim: int,
-        num_labels: int,
-        *,
-        hidden_dim: PositiveInt = 256,
-        symbol_dim: PositiveInt = 64,
-        dropout: Probability = 0.0,
-        **options: Any,  # Any: those of the base classes
-    ) -> None:
-        own: dict[str, Any] = {"hidden_dim": hidden_dim, "symbol_dim": symbol_dim}
-        super().__init__(in_dim, num_labels, dropout=dropout, **own, **options)
-
-    @staticmethod
-    def build_expert(in_dim: int, num_labels: int, **options: Any) -> nn.Module:
-        return PointerDecoder(in_dim, OPEN + num_labels, **options)
-
-    def score(self, expert: nn.Module, x: Tensor, mask: Tensor, batch: Sequence[Tensor]) -> Tensor:
-        return score_tree(expert, x, mask, *batch)
+    expert = PointerDecoder
 
     def start(self, expert: nn.Module, x_RTD: Tensor, mask_RT: Tensor, max_steps: int) -> Scorer:
         assert isinstance(expert, PointerDecoder), type(expert)
         return SymbolScorer(expert, x_RTD, mask_RT)
-
-
-def score_tree(expert: nn.Module, x_BTD: Tensor, mask_BT: Tensor, target_BS: Tensor) -> Tensor:
-    """Return the log probability of each right action, a shift being a copy of the next token."""
-    assert isinstance(expert, Pointer), type(expert)
-    is_shift_BS = target_BS == SHIFT
-    place_BS = is_shift_BS.cumsum(1) - 1 + expert.num_symbols
-    place_T = torch.arange(x_BTD.shape[1], device=x_BTD.device) + expert.num_symbols
-    target_BS = torch.where(is_shift_BS, place_BS, target_BS)
-    log_prob_BS: Tensor = expert(x_BTD, mask_BT, target_BS, place_T.expand(len(x_BTD), -1))
-    return log_prob_BS

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.blocks.recurrent import read_states
 from nlp_core.heads.base import hide_classes
 from nlp_core.heads.rnng import take_rows
@@ -109,7 +110,13 @@ class PointerDecoder(Pointer):
     """
 
     def __init__(
-        self, in_dim: int, num_symbols: int, *, hidden_dim: int, symbol_dim: int, dropout: float
+        self,
+        in_dim: int,
+        num_symbols: int,
+        *,
+        hidden_dim: PositiveInt = 256,
+        symbol_dim: PositiveInt = 64,
+        dropout: Probability = 0.0,
     ) -> None:
         super().__init__(num_symbols, dropout=dropout)
         self.symbol = nn.Embedding(num_symbols + 1, symbol_dim)  # the last row: the start

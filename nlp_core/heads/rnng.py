@@ -6,20 +6,22 @@ actions, N constituents, C parts of a constituent.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.blocks.recurrent import RecurrentLayer, read_states
 from nlp_core.heads.grammar import Level, trace
 from nlp_core.heads.search import STAY
 from reglue_runtime.tree import OPEN, REDUCE, SHIFT
 
 Composition = Literal["bilstm", "sum"]
-Part = Literal["stack", "buffer", "actions"]
+Parts = Annotated[list[Literal["stack", "buffer", "actions"]], Field(min_length=1)]
 
 
 class TreeNetwork(nn.Module):
@@ -39,11 +41,11 @@ class TreeNetwork(nn.Module):
         in_dim: int,
         num_labels: int,
         *,
-        hidden_dim: int,
-        action_dim: int,
-        composition: Composition,
-        parts: Sequence[Part],
-        dropout: float,
+        hidden_dim: PositiveInt = 128,
+        action_dim: PositiveInt = 32,
+        composition: Composition = "bilstm",
+        parts: Parts = ("stack", "buffer", "actions"),  # type: ignore[assignment]  # immutable
+        dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
         num_actions = OPEN + num_labels
