@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import ClosedModel, Count, Part, Positive, Probability
+from nlp_core.config.base import ClosedModel, Count, Part, Positive, Probability, Share
 
 
 class EdaConfig(ClosedModel):
@@ -26,7 +26,7 @@ class EdaConfig(ClosedModel):
     """Of a token, to be followed by a word that follows it elsewhere."""
     swap_prob: Probability = 0.0
     """That a token swaps places with another token of the text."""
-    delete_prob: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    delete_prob: Share = 0.0
     """Of a token, to be left out; a text keeps one at least."""
 
     @model_validator(mode="after")

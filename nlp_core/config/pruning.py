@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import ClosedModel, Share
+from nlp_core.config.base import ClosedModel, Part, Share
 
 
 class PruningConfig(ClosedModel):
@@ -15,7 +15,7 @@ class PruningConfig(ClosedModel):
     Source: Zhu and Gupta 2017 (To prune, or not to prune), eq. 1, with a mask at every step.
     """
 
-    share: Annotated[float, Field(gt=0, lt=1)]
+    share: Part
     """Share of the weights of each matrix that are zero at the end."""
     start: Share = 0.0
     """Share of all steps before the first weight becomes zero."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from nlp_core.blocks.masking import Mask, Tokens
 from nlp_core.blocks.option import PositiveFloat, PositiveInt
+from nlp_core.config.base import Whole
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, HeadBatch
 from nlp_core.heads.parsing import ExpertHead
@@ -22,7 +23,6 @@ from nlp_core.heads.search import BestChoices, sample, search
 from reglue_runtime.writing import END, FIRST, UNKNOWN, TextSearch, draw_number
 
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
-Whole = Annotated[int, Field(ge=0)]
 Penalty = Annotated[float, Field(ge=0.0)]
 
 
