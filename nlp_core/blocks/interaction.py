@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nlp_core.blocks.attention import multiply_rows
 from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape, require_equal
 from nlp_core.blocks.combination import require_each_once
 from nlp_core.blocks.masking import Mask, OtherMask, Tokens, cross_masks, zero_padding
@@ -78,12 +79,12 @@ class Interaction(Block):
     def _compare(self, operation: Matching, x_BTD: Tensor, y_BSE: Tensor) -> Tensor:
         match operation:
             case "general":
-                return _multiply_rows(self.bilinear(x_BTD), y_BSE)
+                return multiply_rows(self.bilinear(x_BTD), y_BSE).unsqueeze(-1)
             case "dot":
-                return _multiply_rows(x_BTD, y_BSE)
+                return multiply_rows(x_BTD, y_BSE).unsqueeze(-1)
             case "cosine":
                 unit_BTD = functional.normalize(x_BTD, dim=-1)
-                return _multiply_rows(unit_BTD, functional.normalize(y_BSE, dim=-1))
+                return multiply_rows(unit_BTD, functional.normalize(y_BSE, dim=-1)).unsqueeze(-1)
         x_BT1D, y_B1SE = x_BTD.unsqueeze(2), y_BSE.unsqueeze(1)
         match operation:
             case "multiply":
@@ -95,10 +96,6 @@ class Interaction(Block):
             case "concat":
                 size = (-1, x_BTD.shape[1], y_BSE.shape[1], -1)
                 return torch.cat([x_BT1D.expand(size), y_B1SE.expand(size)], -1)
-
-
-def _multiply_rows(x_BTD: Tensor, y_BSD: Tensor) -> Float[Tensor, "B T S 1"]:
-    return torch.bmm(x_BTD, y_BSD.transpose(1, 2)).unsqueeze(-1)
 
 
 @BLOCKS.register("matrix_multiply")
