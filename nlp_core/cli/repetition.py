@@ -12,6 +12,7 @@ from rich.table import Table
 
 from nlp_core.cli.output import open_console
 from nlp_core.config.base import LAST_SEED
+from nlp_core.data.task import Task
 from nlp_core.data.user_task import Cut
 from nlp_core.errors import UsageError
 from nlp_core.files import write_json
@@ -89,21 +90,13 @@ def cross_validate(train: Train, runs: Sequence[UserRun], output: Path) -> dict[
         train(run)
         parts.append(_read(run, "test"))
     _remove(runs)
-    task = runs[0].task
-    pooled = _pool(parts)
-    found = {}
-    for name in task.metrics:
-        values = [measure(task.kind.name, [name], part)[name] for part in parts]
-        found[name] = _summarise(task.kind.name, name, [pooled], values)
-    write_json(output / "folds.json", {name: item._asdict() for name, item in found.items()})
-    return found
+    return _summarise(runs[0].task, parts, [_pool(parts)], output / "folds.json")
 
 
 def repeat_seeds(make: Make, train: Train, first: UserRun, seeds: int) -> dict[str, Summary]:
     """Train further seeds after the first, which is kept, and measure all on the same rows."""
     work = first.output.with_name(f"{first.output.name}.seeds")
-    task = first.task
-    split = task.report_split
+    split = first.task.report_split
     parts, runs = [_read(first, split)], []
     for number in range(first.seed + 1, first.seed + seeds):
         run = make(work / f"seed-{number}", number, Cut(first.seed))
@@ -111,12 +104,7 @@ def repeat_seeds(make: Make, train: Train, first: UserRun, seeds: int) -> dict[s
         runs.append(run)
         parts.append(_read(run, split))
     _remove(runs)
-    found = {}
-    for name in task.metrics:
-        values = [measure(task.kind.name, [name], part)[name] for part in parts]
-        found[name] = _summarise(task.kind.name, name, parts, values)
-    write_json(first.output / "seeds.json", {name: item._asdict() for name, item in found.items()})
-    return found
+    return _summarise(first.task, parts, parts, first.output / "seeds.json")
 
 
 def _remove(runs: Sequence[UserRun]) -> None:
@@ -150,13 +138,19 @@ def _pool(parts: Sequence[Predictions]) -> Predictions:
     )
 
 
-def _summarise(kind: str, metric: str, runs: Sequence[Predictions], values: list[float]) -> Summary:
-    score = build_score(kind, metric, runs)
-    mean = float(np.mean(values))
-    if score is None:
-        return Summary(mean, None, None, values)
-    interval = resample(score).interval
-    return Summary(mean, interval.low, interval.high, values)
+def _summarise(
+    task: Task, parts: Sequence[Predictions], runs: Sequence[Predictions], path: Path
+) -> dict[str, Summary]:
+    """Measure each part, with intervals that are those of the runs, and write what was found."""
+    kind, found = task.kind.name, dict[str, Summary]()
+    for name in task.metrics:
+        values = [measure(kind, [name], part)[name] for part in parts]
+        score = build_score(kind, name, runs)
+        interval = None if score is None else resample(score).interval
+        low, high = (None, None) if interval is None else (interval.low, interval.high)
+        found[name] = Summary(float(np.mean(values)), low, high, values)
+    write_json(path, {name: item._asdict() for name, item in found.items()})
+    return found
 
 
 def show_summaries(title: str, found: dict[str, Summary]) -> None:
