@@ -19,8 +19,8 @@ from rich.text import Text
 
 from nlp_core.cli.output import add_set, open_console, print_json
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
-from nlp_core.cli.training_files import change_guess
-from nlp_core.config.model import find_line, format_model, parse_model, set_value
+from nlp_core.cli.training_files import change_guess, change_model
+from nlp_core.config.model import find_line, format_model, parse_model
 from nlp_core.data.archive import open_data
 from nlp_core.data.guess import count_rows, guess_data
 from nlp_core.data.user_task import check_form
@@ -66,8 +66,7 @@ def run(options: argparse.Namespace) -> None:
     init = find_encoder(options.encoder) if options.encoder else None
     encoder = read_size(init) if init else None
     model = build_template(options.template, guess.section, rows, encoder)
-    for assignment in options.set:
-        set_value(model, assignment)
+    change_model(model, options.set)
     check_model(parse_model(model, str(output)), str(output), init)
     # the guess has read the training file, but not as --set says
     for path in (options.train if options.set else None, options.dev):

@@ -151,14 +151,15 @@ def build_template(
 
 
 def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any], dict[str, Any]]:
-    if TEMPLATES[name].is_searched:
-        return _build_encoder_towers(encoder), TOWERS
-    if isinstance(encoder, EncoderDecoderSize) and name in WRITTEN:
-        return _build_writing_net(name, encoder)
-    has_words = not TEMPLATES[name].texts
-    has_words = has_words or TEMPLATES[name].writes_text
-    column = {"reading": "tokens_b.pieces"}.get(name, "tokens.pieces" if has_words else "texts")
+    kind = TEMPLATES[name]
     size = {"dim": encoder.dim, "max_length": min(encoder.positions, MAX_LENGTH)}
+    if kind.is_searched:
+        return _build_encoder_towers(size), TOWERS
+    if isinstance(encoder, EncoderDecoderSize) and name in WRITTEN:
+        layer = {"name": "encoder", "block": "pretrained_encoder_decoder", "inputs": ["texts"]}
+        return {"inputs": {"texts": "texts"}, "layers": [layer | size]}, WRITTEN[name]
+    has_words = kind.writes_text or not kind.texts
+    column = {"reading": "tokens_b.pieces"}.get(name, "tokens.pieces" if has_words else "texts")
     layers: list[dict[str, Any]] = [
         {"name": "encoder", "block": "pretrained_encoder", "inputs": ["texts"], **size}
     ]
@@ -168,13 +169,13 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
     inner = layers[-1]["name"]
     layers.append({"name": "out", "block": "dropout", "inputs": [inner], "p": 0.1})
     inputs = {"texts": column}
-    if TEMPLATES[name].has_history:
+    if kind.has_history:
         inputs["history"] = HISTORY
         past = {"name": "past", "block": "history_encoder", "inputs": ["history"], "dim": 100}
         layers[-1]["name"] = "drop"
         both = {"name": "out", "block": "append_vector", "inputs": ["drop", "past"]}
         layers += [past, both]
-    if TEMPLATES[name].has_sentences:
+    if kind.has_sentences:
         inputs["sizes"] = SENTENCES
         layers[-1]["name"] = "drop"
         read = {"name": "sentence", "block": "sentence_encoder", "inputs": ["sizes", "drop"]}
@@ -194,14 +195,7 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
     return {"inputs": inputs, "layers": layers}, heads
 
 
-def _build_writing_net(name: str, size: EncoderSize) -> tuple[dict[str, Any], dict[str, Any]]:
-    options = {"dim": size.dim, "max_length": min(size.positions, MAX_LENGTH)}
-    layer = {"name": "encoder", "block": "pretrained_encoder_decoder", "inputs": ["texts"]}
-    return {"inputs": {"texts": "texts"}, "layers": [layer | options]}, WRITTEN[name]
-
-
-def _build_encoder_towers(encoder: EncoderSize) -> dict[str, Any]:
-    size = {"dim": encoder.dim, "max_length": min(encoder.positions, MAX_LENGTH)}
+def _build_encoder_towers(size: dict[str, int]) -> dict[str, Any]:
     return {
         "inputs": {"first": "text_a", "second": "text_b"},
         "layers": [
