@@ -22,7 +22,7 @@ from nlp_core.cli.training_files import add_inputs, add_output, read_inputs, rea
 from nlp_core.config.base import check_known, read_config, read_mapping
 from nlp_core.config.model import format_model, parse_model
 from nlp_core.config.params import read_params
-from nlp_core.config.space import Outcome, SpaceConfig
+from nlp_core.config.space import SpaceConfig
 from nlp_core.errors import TrainingError, UsageError
 from nlp_core.files import (
     check_replaceable,
@@ -234,14 +234,9 @@ def _finish(searched: Searched, search: Search, space: Path, test: Path | None) 
         "split": search.aim.split,
         "trials": [item._asdict() for item in outcomes],
         "winner": winner._asdict(),
-        "default": _find_default(search, outcomes),
+        "default": next((one.score for one in outcomes if one.values == search.defaults), None),
         "importance": importance,
         "metrics": read_metrics(best),
     }
     write_json(done, note, exact=True)
     return note
-
-
-def _find_default(search: Search, outcomes: list[Outcome]) -> float | None:
-    """Return the score of the model's own values, if they were a trial."""
-    return next((item.score for item in outcomes if item.values == search.defaults), None)

@@ -165,7 +165,8 @@ def freeze_weights(model: GraphModel, patterns: Sequence[str]) -> None:
     Raises:
         ConfigError: a pattern names no weight, or nothing is left to train.
     """
-    names = {name.removeprefix(BLOCKS): item for name, item in _list_weights(model)}
+    named = model.named_parameters(remove_duplicate=False)
+    names = {name.removeprefix(BLOCKS): item for name, item in named}
     for pattern in patterns:
         found = [item for name, item in names.items() if _is_named(name, pattern)]
         if not found:
@@ -189,10 +190,6 @@ def hold_frozen_statistics(model: nn.Module) -> None:
         own = [item.requires_grad for item in module.parameters(recurse=False)]
         if isinstance(module, _BatchNorm) and own and not any(own):
             module.eval()
-
-
-def _list_weights(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    return model.named_parameters(remove_duplicate=False)
 
 
 def _is_named(name: str, pattern: str) -> bool:

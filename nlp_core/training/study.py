@@ -8,8 +8,8 @@ whether or not it was killed in between. A trial that a killed process left is r
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ class Search:
     def open(self) -> optuna.Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.output.mkdir(parents=True, exist_ok=True)
-        with self._alone():
+        with self._lock:
             study = optuna.create_study(
                 storage=f"sqlite:///{(self.output / DATABASE).resolve()}",
                 study_name=NAME,
@@ -127,15 +127,14 @@ class Search:
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
         return {path: float(share) for path, share in found.items()}
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Wait until no other process takes a trial."""
-        with FileLock(self.output / "lock"):
-            yield
+    @property
+    def _lock(self) -> FileLock:
+        """Held while a trial is taken, by one process at a time."""
+        return FileLock(self.output / "lock")
 
     def _take(self, study: optuna.Study, trials: int, held: ExitStack) -> _Taken | None:
         """Take a trial that a killed process left, or a new one; None: there are enough."""
-        with self._alone():
+        with self._lock:
             known = study.get_trials(deepcopy=False)
             for left in known:
                 folder = self.output / "trials" / str(left.number)
