@@ -14,10 +14,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.adversarial import Fgm, FreeLB
 from nlp_core.objectives.augmentation import Cutoff, Mixup, check_mixup
-from nlp_core.objectives.objective import (
-    Noise,
-    Objective,
-)
+from nlp_core.objectives.objective import Noise, Objective
 from nlp_core.objectives.smoothness import Average, Smart, Vat
 
 

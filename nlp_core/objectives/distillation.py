@@ -27,12 +27,11 @@ from nlp_core.errors import ConfigError
 from nlp_core.heads.sentence import RegressionHead
 from nlp_core.kinds import TAGS
 from nlp_core.models.batch import Batch, Shares
-from nlp_core.models.graph import GraphModel, find_shares
+from nlp_core.models.graph import GraphModel, HeadScores, find_shares
 from nlp_core.objectives.divergence import kl
 from nlp_core.objectives.matching import Matching
 
-Scores = Mapping[str, tuple[Tensor, Tensor | None]]
-"""By head its scores and the mask of what they are for."""
+Scores = Mapping[str, HeadScores]
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,7 @@ class Student(GraphModel):
         for name in self.heads:
             self._check_head(name)
 
-    def score_with_loss(
-        self, batch: Batch
-    ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
+    def score_with_loss(self, batch: Batch) -> tuple[dict[str, HeadScores], Tensor]:
         matching = self.lesson.matching
         # a term without a weight is left out: the pass is then that of a student without it
         if matching is None or not (matching.hidden or matching.attention):
