@@ -391,8 +391,7 @@ class DatasetConfig(ClosedModel):
 
 def read_dataset(name: str, folder: Path = Path("sources")) -> DatasetConfig:
     names = [path.stem for path in folder.glob("*.yaml")]
-    if name not in names:
-        raise ConfigError(f"{folder}: unknown dataset '{name}'. {suggest(name, names)}")
+    check_known(str(folder), "dataset", name, names, ConfigError)
     return read_config(folder / f"{name}.yaml", DatasetConfig)
 
 

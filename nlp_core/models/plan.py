@@ -8,6 +8,7 @@ from typing import Any
 from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.blocks.option import check_options
+from nlp_core.config.base import check_known
 from nlp_core.config.column import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, find_axes, read_model
 from nlp_core.encoders.encoder_decoder import PretrainedEncoderDecoder
@@ -226,14 +227,11 @@ def _plan_layer(
                 f"the parameters of '{shared.name}' and can have none; remove them{hint}."
             )
         owner, block, options = shared.owner, shared.block, shared.options
-    elif layer.block in BLOCKS.names():
-        owner, block = layer.name, BLOCKS.get(layer.block)
-        options = check_options(block, layer.options, where=where)
     else:
         allowed = [*BLOCKS.names(), *plans]
-        raise ConfigError(
-            f"{where}: block: unknown block '{layer.block}'. {suggest(layer.block, allowed)}"
-        )
+        check_known(f"{where}: block", "block", layer.block, allowed, ConfigError)
+        owner, block = layer.name, BLOCKS.get(layer.block)
+        options = check_options(block, layer.options, where=where)
     check_ranks(block, layer.inputs, shapes, where)
     if shared is not None and [item.dim for item in shapes] != [s.dim for s in shared.shapes]:
         raise ConfigError(
@@ -290,12 +288,9 @@ def _find_head_axes(head: HeadConfig, known: dict[str, Axes], where: str) -> Axe
 def _plan_head(
     name: str, head: HeadConfig, known: dict[str, Shape], axes: dict[str, Axes], where: str
 ) -> HeadPlan:
-    names = HEADS.names()
-    if head.head not in names:
-        raise ConfigError(f"{where}: head: unknown head '{head.head}'. {suggest(head.head, names)}")
+    check_known(f"{where}: head", "head", head.head, HEADS.names(), ConfigError)
     for layer in head.inputs:
-        if layer not in known:
-            raise ConfigError(f"{where}: inputs: unknown layer '{layer}'. {suggest(layer, known)}")
+        check_known(f"{where}: inputs", "layer", layer, known, ConfigError)
     kind = HEADS.get(head.head)
     options = check_options(kind, head.options, where=where)
     shapes = [known[layer] for layer in head.inputs]

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import name_folder, read_mapping
+from nlp_core.config.base import check_known, name_folder, read_mapping
 from nlp_core.config.params import GRID, ExperimentConfig, Params, name_init_stage
 from nlp_core.data.corpus import read_any_task
 from nlp_core.data.gazetteer import require_file
 from nlp_core.data.task import Task, list_footnotes
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import MANIFEST, digest_file, digest_json, write_json
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.plan import read_plan
@@ -76,10 +76,7 @@ def read_cell(name: str, params: Params) -> Cell:
         DataError: the task or the vectors are not processed yet, or a file that a layer names is
             missing.
     """
-    if name not in params.experiments:
-        raise ConfigError(
-            f"{GRID}/: experiments: unknown cell '{name}'. {suggest(name, params.experiments)}"
-        )
+    check_known(f"{GRID}/: experiments", "cell", name, params.experiments, ConfigError)
     experiment = params.experiments[name]
     start = read_start(name, params)
     init = start.init if start else Path(experiment.init)

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import check_known, read_mapping
 from nlp_core.config.params import GRID, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.corpus import CorpusTask, read_corpus_task
 from nlp_core.data.task import read_task
 from nlp_core.encoders.folder import read_architecture
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import MANIFEST, digest_json
 from nlp_core.training.determinism import describe_machine
 from nlp_core.training.start import digest_init
@@ -77,9 +77,7 @@ def read_encoder(name: str, params: Params) -> EncoderPlan:
         ConfigError: no encoder has that name, or what it names is of another kind.
         DataError: what it names is not there yet.
     """
-    if name not in params.encoders:
-        hint = suggest(name, params.encoders)
-        raise ConfigError(f"{GRID}/: encoders: unknown encoder '{name}'. {hint}")
+    check_known(f"{GRID}/: encoders", "encoder", name, params.encoders, ConfigError)
     config = params.encoders[name]
     measured_on = Path("data/processed") / config.measured_on
     return EncoderPlan(

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import CELL, SEED, name_folder, read_mapping
+from nlp_core.config.base import CELL, SEED, check_known, name_folder, read_mapping
 from nlp_core.config.ensemble import EnsembleConfig, Member
 from nlp_core.config.params import GRID, Params
 from nlp_core.data.task import Task, read_task
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, digest_json, replacing_folder, write_json
 from nlp_core.models.graph import GraphModel, count_parameters
 from nlp_core.models.masked_split import encode_split
@@ -58,10 +58,7 @@ def read_ensemble(name: str, params: Params) -> EnsembleCell:
         ConfigError: no ensemble has that name.
         DataError: a member is not trained, or its task is not processed.
     """
-    if name not in params.ensembles:
-        raise ConfigError(
-            f"{GRID}/: ensembles: unknown cell '{name}'. {suggest(name, params.ensembles)}"
-        )
+    check_known(f"{GRID}/: ensembles", "cell", name, params.ensembles, ConfigError)
     config = params.ensembles[name]
     members = {number: config.list_members(number) for number in config.seeds}
     for member in (member for own in members.values() for member in own):
