@@ -125,7 +125,7 @@ class SequenceHead(ExpertHead):
         top_p: Share | None = None,
         temperature: PositiveFloat = 1.0,
         sampling_seed: Whole = 0,
-        **options: Any,  # Any: those of the base class
+        **options: Any,  # Any: those of the base class and of an expert
     ) -> None:
         super().__init__(in_dim, num_labels, **options)
         if top_p is not None and self.beam > 1:

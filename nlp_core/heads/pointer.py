@@ -101,12 +101,11 @@ class Pointer(nn.Module):
 class PointerDecoder(Pointer):
     """Writes one id after the other; the states are those of an LSTM over the ids before.
 
+    The heads that have it as an expert document its options.
+
     Args:
         in_dim: width D of a token.
         num_symbols: V.
-        hidden_dim: width H of the decoder.
-        symbol_dim: width of the embedding of the symbol before.
-        dropout: probability of a zero in the decoder's inputs and in m.
     """
 
     def __init__(

@@ -25,16 +25,7 @@ Parts = Annotated[list[Literal["stack", "buffer", "actions"]], Field(min_length=
 
 
 class TreeNetwork(nn.Module):
-    """The scorer of the head `rnng`.
-
-    Args:
-        in_dim: width D of a token.
-        hidden_dim: width H of the stack, the past actions and the hidden layer.
-        action_dim: width of the embedding of an action.
-        composition: how the parts of a closed constituent become one vector.
-        parts: what the next action is scored from.
-        dropout: probability of a zero in the inputs of the stack and of the hidden layer.
-    """
+    """The scorer of the head `rnng`, which documents its options; `in_dim` is the width D."""
 
     def __init__(
         self,
