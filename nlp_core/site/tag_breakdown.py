@@ -89,8 +89,11 @@ def _read(target: object, prediction: object) -> TaggedSentence:
     is_label_right = True
     if isinstance(target, Mapping) and isinstance(prediction, Mapping):
         is_label_right = target[LABEL] == prediction[LABEL]
-    right, predicted = find_entities(tags), find_entities(found)
-    return TaggedSentence(len(tags), right, predicted, is_label_right, right & predicted)
+    right = predicted = hits = find_entities(tags)
+    if found != tags:
+        predicted = find_entities(found)
+        hits = right & predicted
+    return TaggedSentence(len(tags), right, predicted, is_label_right, hits)
 
 
 def _list_tags(answer: object) -> tuple[str, ...]:
