@@ -58,12 +58,16 @@ class Project:
         return sorted(lines)
 
     def digest_outputs(self) -> dict[str, str]:
-        """Return the sha256 of every file of every output, but for Snakemake's own marks."""
+        """Return the sha256 of every file of every output.
+
+        Hidden ones are Snakemake's marks, and what a killed node had half written.
+        """
         paths = [path for folder in OUTPUTS for path in (self.root / folder).rglob("*")]
+        names = {path: path.relative_to(self.root) for path in sorted(paths) if path.is_file()}
         return {
-            path.relative_to(self.root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(paths)
-            if path.is_file() and path.name != ".snakemake_timestamp"
+            name.as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path, name in names.items()
+            if not any(part.startswith(".") for part in name.parts)
         }
 
     def read_lock(self) -> object:
