@@ -8,7 +8,7 @@ import pytest
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.base import parse_metric
-from nlp_core.site.cell_page import break_down
+from nlp_core.site.review import break_down
 from nlp_core.statistics.score import build_score
 from tests.test_breakdown import make_runs
 

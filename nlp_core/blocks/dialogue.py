@@ -15,7 +15,7 @@ from torch.nn import functional
 from nlp_core.blocks.base import BLOCKS, SEQUENCE, TOKEN_NUMBERS, VECTOR, WORDS, Block, Shape
 from nlp_core.blocks.convolution import Conv
 from nlp_core.blocks.embedding import draw_vectors
-from nlp_core.blocks.masking import Mask, OtherMask, masked_softmax, pool_max, zero_padding
+from nlp_core.blocks.masking import Mask, OtherMask, pool_max, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability, read_option
 from nlp_core.blocks.recurrent import BiLSTM, RecurrentLayer
 from nlp_core.data.sentence_size import SizeVocabulary
@@ -84,8 +84,10 @@ class HistoryEncoder(Block):
         turn_BT = is_end_BT.long().cumsum(1) - is_end_BT.long()
         place_T = torch.arange(ids_BT.shape[1], device=ids_BT.device)
         inside_BNT = (turn_BT.unsqueeze(1) == place_T.view(1, -1, 1)) & mask_BT.unsqueeze(1)
-        score_BNT = self.score(x_BTD).transpose(1, 2).expand_as(inside_BNT)
-        turns_BND = torch.bmm(masked_softmax(score_BNT, inside_BNT), x_BTD)
+        score_B1T = self.score(x_BTD).transpose(1, 2)
+        lowest = torch.finfo(score_B1T.dtype).min
+        share_BNT = score_B1T.masked_fill(~inside_BNT, lowest).softmax(-1)
+        turns_BND = torch.bmm(share_BNT.masked_fill(~inside_BNT, 0.0), x_BTD)
         real_BN = inside_BNT.any(2)
         states_BNH = self.lstm(turns_BND, real_BN)
         last_BN1 = (place_T == real_BN.sum(1, keepdim=True) - 1).unsqueeze(-1)

@@ -104,8 +104,8 @@ class _Task:
 
     def _add(self, result: Any) -> None:  # Any: JSON
         found: Object = result if isinstance(result, dict) else {}
-        name, value, kind = (found.get(key) for key in ("from_name", "value", "type"))
-        if kind == "relation":
+        name, value, sort = (found.get(key) for key in ("from_name", "value", "type"))
+        if sort == "relation":
             return
         if not isinstance(name, str) or not isinstance(value, dict):
             raise self._refuse(f"found the result {result!r:.80}")
@@ -116,7 +116,7 @@ class _Task:
                 raise self._refuse(f"found entities and other answers in '{name}'")
             entities.append(entity)
         else:
-            other = value.get(kind) if isinstance(kind, str) else None
+            other = value.get(sort) if isinstance(sort, str) else None
             answer, known = value.get(CHOICES, other), self.answers.get(name)
             if known is None:
                 self.answers[name] = answer
