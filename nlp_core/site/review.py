@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +44,8 @@ def review_tables(tables: Mapping[str, Comparison], root: Path) -> dict[str, Rev
     if (cores := min(cpu_count(), len(ordered))) < 2:
         found = list(map(_review, comparisons, roots))
     else:
-        with ProcessPoolExecutor(cores) as pool:
+        # not forked: torch and Arrow have threads
+        with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
             found = list(pool.map(_review, comparisons, roots))
     return dict(zip(ordered, found, strict=True))
 
