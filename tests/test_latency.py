@@ -1,6 +1,7 @@
 """Tables of times: what is made of measured times, what is written, and what is refused."""
 
 import csv
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -221,13 +222,18 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
     texts, table = tmp_path / "texts.txt", tmp_path / "times.csv"
     texts.write_text("a good film\n\nthe awful 42\n")
     options = ["--texts", texts, "--csv", table, "--sentences", 3, "--batches", 1]
-    main(["bench", *map(str, [*folders, *options])])
-    assert "per second at batch 32" in capsys.readouterr().out
+    packed = texts.with_suffix(".txt.gz")
+    packed.write_bytes(gzip.compress(texts.read_bytes()))
+    for item in (texts, packed):
+        options[1] = item
+        main(["bench", *map(str, [*folders, *options])])
+        assert "per second at batch 32" in capsys.readouterr().out
     with table.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["model"] for row in rows] == ["float32", "program"]
     assert all(0 < float(row["p50_ms"]) <= float(row["p99_ms"]) for row in rows)
     texts.write_text("\n")
+    options[1] = texts
     with pytest.raises(SystemExit, match="2"):
         main(["bench", *map(str, [*folders, *options])])
     assert "found no text, expected one per line" in capsys.readouterr().err

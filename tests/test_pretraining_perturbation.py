@@ -8,14 +8,13 @@ import torch
 
 from nlp_core.errors import ConfigError
 from nlp_core.files import digest_file, digest_json, write_json
-from nlp_core.training.pretraining import pretrain_encoder
+from nlp_core.training.pretraining import pretrain_encoder, read_history
 from tests.tiny_corpus import ARCHITECTURE, make_plan
 from tests.tiny_pretraining import (
     FURTHER,
     check_resume,
     list_digests,
     project,
-    read_history,
     read_note,
     write_start,
 )

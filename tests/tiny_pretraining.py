@@ -10,7 +10,7 @@ import pytest
 from nlp_core.files import digest_file
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.loop import Trainer
-from nlp_core.training.pretraining import pretrain_encoder
+from nlp_core.training.pretraining import pretrain_encoder, read_history
 from tests.tiny_corpus import make_plan, write_project
 from tests.tiny_training import KilledError
 
@@ -33,10 +33,6 @@ def write_start(project: Path) -> None:
     folder = pretrain_encoder(make_plan(project, steps=1))
     (folder / "lm_head.safetensors").unlink()
     shutil.copytree(folder, project / "data/processed/tiny_encoder")
-
-
-def read_history(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
 
 
 def list_points(folder: Path) -> list[dict[str, Any]]:

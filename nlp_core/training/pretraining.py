@@ -71,9 +71,8 @@ def pretrain_encoder(
             return target
         first, *others = finished.values()
         with replacing_folder(target) as folder:
-            for path in first.iterdir():
-                if path.name != PARAMETERS:
-                    shutil.copy(path, folder)
+            ignored = shutil.ignore_patterns(PARAMETERS)
+            shutil.copytree(first, folder, ignore=ignored, dirs_exist_ok=True)
             for done in others:
                 (folder / done.name).mkdir()
                 shutil.copy(done / HISTORY, folder / done.name)
