@@ -21,7 +21,7 @@ import pytest
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "ip", "nsenter", "unshare")
 NODES = {"node1": "10.77.0.11", "node2": "10.77.0.12"}
 CONTROLLER = "10.77.0.1"
-NAMESPACE = "reglue"
+NAMESPACE = f"reglue-{os.getpid()}"  # A killed run leaves its own behind.
 SBIN = "/usr/sbin"
 CONFIG = """
 ClusterName=reglue
@@ -62,7 +62,8 @@ def find_obstacle() -> str | None:
     absent = [name for name in PROGRAMS if not shutil.which(name, path=path)]
     if absent:
         return f"not installed: {', '.join(absent)}"
-    return None if os.geteuid() == 0 else "needs root for network namespaces"
+    probe = subprocess.run(["unshare", "--net", "--mount", "true"], check=False, capture_output=True)
+    return "no right to make network namespaces" if probe.returncode else None
 
 
 @dataclass
