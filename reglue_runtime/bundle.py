@@ -126,7 +126,8 @@ class Bundle:
         """Return the least confidence of a label; `auto`: what training chose.
 
         Raises:
-            BundleError: no head chooses a label, or training chose nothing.
+            BundleError: no head chooses a label, training chose no threshold, or the one given is
+                not from 0 to 1.
         """
         if self.manifest.heads[0]["decoding"] != "choice":
             raise BundleError(
@@ -134,6 +135,11 @@ class Bundle:
                 "a label."
             )
         if abstain_below != AUTO:
+            if not isinstance(abstain_below, int | float) or not 0 <= abstain_below <= 1:
+                raise BundleError(
+                    f"abstain_below: found {abstain_below!r}, expected a number from 0 to 1, or "
+                    f"'{AUTO}'."
+                )
             return float(abstain_below)
         if self.manifest.calibration is None:
             raise BundleError(

@@ -62,7 +62,9 @@ def find_obstacle() -> str | None:
     absent = [name for name in PROGRAMS if not shutil.which(name, path=path)]
     if absent:
         return f"not installed: {', '.join(absent)}"
-    probe = subprocess.run(["unshare", "--net", "--mount", "true"], check=False, capture_output=True)
+    probe = subprocess.run(
+        ["unshare", "--net", "--mount", "true"], check=False, capture_output=True
+    )
     return "no right to make network namespaces" if probe.returncode else None
 
 

@@ -154,7 +154,8 @@ def test_tables_reviewed_side_by_side_say_the_same(monkeypatch: pytest.MonkeyPat
     found = []
     for cores in (1, 2):
         monkeypatch.setattr(review, "cpu_count", lambda cores=cores: cores)
-        found.append(review.review_tables(tables, ROOT))
+        started = review.start_reviews(tables, ROOT)
+        found.append({name: reviewed.result() for name, reviewed in started.items()})
     assert found[0] == found[1]
     assert found[0]["slu"].findings
     assert found[0]["slu"].errors["snips_joint_bilstm"][0].tables

@@ -149,16 +149,23 @@ def test_a_sentence_without_tokens_is_an_empty_text() -> None:
     assert both[0].extras == both[1].extras == {"sentences": [1, 1]}
 
 
-def test_an_example_without_any_chance_has_no_label() -> None:
+@pytest.fixture
+def chooser() -> Bundle:
     head = {"output": "score", "decoding": "choice", "target": "label", "labels": ["a"]}
-    manifest = replace(build(Counter()).manifest, heads=[head])
-    bundle = Bundle(Path(), manifest, Counter())
+    return Bundle(Path(), replace(build(Counter()).manifest, heads=[head]), Counter())
+
+
+def test_an_example_without_any_chance_has_no_label(chooser: Bundle) -> None:
     unlikely = [{"label": "", "confidence": 0.0, "scores": {"a": 0.0}}]
-    assert bundle.abstain(unlikely, 0.0) == unlikely
-    assert (
-        bundle.abstain([{"label": "", "confidence": 0.1, "scores": {"a": 0.1}}], 0.0)[0]["label"]
-        == "a"
-    )
+    assert chooser.abstain(unlikely, 0.0) == unlikely
+    likely = [{"label": "", "confidence": 0.1, "scores": {"a": 0.1}}]
+    assert chooser.abstain(likely, 0.0)[0]["label"] == "a"
+
+
+@pytest.mark.parametrize("least", [5, -0.1, float("nan"), "0.5"])
+def test_a_threshold_that_is_no_probability_is_refused(chooser: Bundle, least: Any) -> None:
+    with pytest.raises(BundleError, match=r"found .*, expected a number from 0 to 1"):
+        chooser.find_least(least)
 
 
 def test_scores_that_are_no_numbers_have_a_path_all_the_same() -> None:

@@ -72,7 +72,7 @@ def test_a_score_of_all_examples_is_the_committed_one(path: Path) -> None:
 
 
 def test_the_worked_example_has_the_p_value_of_scipy() -> None:
-    found = swap_examples({"A": make_accuracy(A), "B": make_accuracy(B)})
+    (found,) = swap_examples([{"A": make_accuracy(A), "B": make_accuracy(B)}])
     expected = stats.permutation_test(
         (A, B), lambda a, b: np.mean(a) - np.mean(b), permutation_type="samples"
     )
@@ -199,7 +199,7 @@ def test_equal_cells_differ_by_nothing_and_unequal_ones_do() -> None:
         "same": make_accuracy(*high),
         "bad": make_accuracy(*low),
     }
-    swapped = swap_examples(scores)
+    (swapped,) = swap_examples([scores])
     assert swapped[Pair("good", "same")] == 1.0
     assert swapped[Pair("good", "bad")] == 1 / 10_000
     samples = {name: resample(score) for name, score in scores.items()}
@@ -249,7 +249,7 @@ def test_influences_of_questions_are_the_change_without_them() -> None:
 def test_areas_of_a_single_question_show_no_difference() -> None:
     one, _ = make_area(20, seed=1, questions=1)
     two, _ = make_area(20, seed=2, questions=1)
-    assert swap_examples({"one": one, "two": two}) == {Pair("one", "two"): 1.0}
+    assert swap_examples([{"one": one, "two": two}]) == [{Pair("one", "two"): 1.0}]
 
 
 def test_the_correlation_of_several_labels_has_no_interval() -> None:

@@ -4,6 +4,7 @@ A label's metrics compare it with all others. Averages are over labels: `macro` 
 `weighted` by their examples, and `micro` pools the decisions on all labels.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple, cast
@@ -42,12 +43,16 @@ class Confusion(NamedTuple):
 
 
 def count_confusions(predictions: Predictions) -> Confusion:
-    from sklearn.metrics import confusion_matrix
-
-    target, prediction = _texts(predictions.target), _texts(predictions.prediction)
+    target, prediction = (
+        _texts(answers).tolist() for answers in (predictions.target, predictions.prediction)
+    )
     labels = [str(label) for label in predictions.labels]
-    labels += sorted({*target.tolist()} - {*labels})  # which training never saw
-    return Confusion(labels, confusion_matrix(target, prediction, labels=labels))
+    labels += sorted({*target, *prediction} - {*labels})  # which training never saw
+    places = {label: place for place, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels)), np.int64)
+    for (right, found), count in Counter(zip(target, prediction, strict=True)).items():
+        counts[places[right], places[found]] = count
+    return Confusion(labels, counts)
 
 
 @register("accuracy", *ONE_LABEL)

@@ -21,7 +21,8 @@ def count_brackets(target: Sequence[str], prediction: Sequence[str]) -> tuple[in
     A constituent counts with its label, first and last token. Symbols that do not form a tree have
     none.
     """
-    right, found = (_list_brackets(symbols) for symbols in (target, prediction))
+    right = _list_brackets(target)
+    found = right if prediction == target else _list_brackets(prediction)
     return (right & found).total(), found.total(), right.total()
 
 

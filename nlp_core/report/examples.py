@@ -127,8 +127,7 @@ def read_runs(path: Path) -> list[Runs]:
         runs = found[name, selection]
         sums = [name for name in rows.column_names if name.startswith(SUMS)]
         for column in sums if stores_sums(task) else []:
-            summands = np.asarray(rows[column].to_pylist(), dtype=np.float64)
-            runs.summands.setdefault(column.removeprefix(SUMS), []).append(summands)
+            runs.summands.setdefault(column.removeprefix(SUMS), []).append(_stack(rows[column]))
         if not runs.summands:
             runs.predictions.append(_build(rows, task))
     return list(found.values())
@@ -253,7 +252,7 @@ def _split_runs(table: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
 def _build(rows: pa.Table, task: TaskFacts) -> Predictions:
     score = None
     if rows["score"].null_count == 0:
-        score = np.asarray(rows["score"].to_pylist(), dtype=np.float64)
+        score = _stack(rows["score"])
         is_half = score.shape[1] == 1 and len(task.labels) == 2
         score = np.concatenate([1 - score, score], 1) if is_half else score
     target, prediction = _read_answers(rows, task)
@@ -270,7 +269,7 @@ def _build(rows: pa.Table, task: TaskFacts) -> Predictions:
 def _read_answers(rows: pa.Table, task: TaskFacts) -> list[list[Any]]:
     """Return right and predicted answers in the form that metrics take."""
     if rows["number"].null_count == 0:
-        return [list(column) for column in zip(*rows["number"].to_pylist(), strict=True)]
+        return [column.tolist() for column in _stack(rows["number"]).T]
     kind, columns = (
         KINDS.get(task.kind),
         [_list_texts(rows[name]) for name in ("target", "prediction")],
@@ -280,6 +279,13 @@ def _read_answers(rows: pa.Table, task: TaskFacts) -> list[list[Any]]:
     if kind.targets[0].answer == "texts":
         return columns
     return [[row[0] for row in column] for column in columns]
+
+
+def _stack(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return lists of equal length as the rows of a matrix."""
+    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    found: NDArray[np.float64] = flat.astype(np.float64).reshape(len(column), -1)
+    return found
 
 
 def _list_texts(column: pa.ChunkedArray) -> list[list[str]]:

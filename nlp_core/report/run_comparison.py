@@ -14,7 +14,7 @@ from nlp_core.errors import UsageError
 from nlp_core.metrics import Predictions, is_lower_better, measure
 from nlp_core.prediction.trained_folder import PREDICTIONS, RUN, read_trained_folder
 from nlp_core.report.cell import read_predictions
-from nlp_core.report.significance import LEVEL, correct_all, find_p_values
+from nlp_core.report.significance import LEVEL, find_p_values
 from nlp_core.statistics import (
     Interval,
     Pair,
@@ -111,7 +111,7 @@ def compare_runs(runs: Sequence[MeasuredRun]) -> list[MetricComparison]:
     metrics = [name for name in runs[0].metrics if all(name in run.metrics for run in runs)]
     scores = [_build_scores(metric, runs) for metric in metrics]
     samples = [{name: resample(score) for name, score in found.items()} for found in scores]
-    tests = correct_all([*map(find_p_values, scores, samples)])
+    tests = find_p_values(scores, samples)
     return [_describe(*item, runs) for item in zip(metrics, samples, tests, strict=True)]
 
 

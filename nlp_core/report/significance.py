@@ -120,13 +120,22 @@ class _Column:
 
 
 def find_p_values(
-    scores: Mapping[str, WeightedScore], samples: Mapping[str, Resamples]
-) -> dict[Pair, float]:
-    """Return the larger of the two p-values of each pair of rows."""
-    return {
-        pair: max(value, find_p_value(samples[pair.first], samples[pair.second]))
-        for pair, value in swap_examples(scores).items()
+    scores: Sequence[Mapping[str, WeightedScore]], samples: Sequence[Mapping[str, Resamples]]
+) -> list[dict[Pair, float]]:
+    """Return the larger of the two p-values of each pair of rows, column by column.
+
+    They are corrected by Holm over all pairs of all columns.
+    """
+    # columns share the names of rows, so the key of a pair includes its column
+    larger = {
+        (idx, pair): max(value, find_p_value(own[pair.first], own[pair.second]))
+        for idx, (own, p_values) in enumerate(zip(samples, swap_examples(scores), strict=True))
+        for pair, value in p_values.items()
     }
+    found: list[dict[Pair, float]] = [{} for _ in scores]
+    for (idx, pair), value in correct_holm(larger).items():
+        found[idx][pair] = value
+    return found
 
 
 def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
@@ -144,25 +153,12 @@ def compare_rows(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) -> 
         runs: what the seeds of each cell predicted.
     """
     columns = list(_list_columns(comparison, _build_scores(comparison, runs)))
-    tests = [find_p_values(column.scores, column.samples) for column in columns]
-    corrected = correct_all(tests)
-    return [column.describe(p_values) for column, p_values in zip(columns, corrected, strict=True)]
-
-
-def correct_all(tests: Sequence[Mapping[Pair, float]]) -> list[dict[Pair, float]]:
-    """Return the p-values of several columns, corrected by Holm over all pairs of all of them."""
-    # columns share the names of rows, so the key of a pair includes its column
-    corrected = correct_holm(
-        {
-            Pair(f"{idx}/{pair.first}", f"{idx}/{pair.second}"): value
-            for idx, p_values in enumerate(tests)
-            for pair, value in p_values.items()
-        }
+    scores, samples = (
+        [column.scores for column in columns],
+        [column.samples for column in columns],
     )
-    return [
-        {pair: corrected[Pair(f"{idx}/{pair.first}", f"{idx}/{pair.second}")] for pair in pairs}
-        for idx, pairs in enumerate(tests)
-    ]
+    tests = find_p_values(scores, samples)
+    return [column.describe(p_values) for column, p_values in zip(columns, tests, strict=True)]
 
 
 def _list_columns(comparison: Comparison, found: Mapping[Key, _Scored]) -> Iterator[_Column]:

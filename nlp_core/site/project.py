@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from nlp_core.report.comparison import (
 from nlp_core.report.headline import STANDINGS, Headline, count_outcomes
 from nlp_core.report.results import CellResult
 from nlp_core.report.significance import RowFinding
-from nlp_core.site.review import Review, review_tables
+from nlp_core.site.review import Review, start_reviews
 
 REASON = re.compile(r"\[(\w+)\]$")
 
@@ -63,13 +64,21 @@ class ShownNumber(NamedTuple):
 
 @dataclass(frozen=True)
 class Project:
-    """All tables of a project, those without results included."""
+    """All tables of a project, those without results included.
+
+    Attributes:
+        started: the review of each table, which another process may still be making.
+    """
 
     root: Path
     params: Params
     tables: Mapping[str, Comparison]
-    reviews: Mapping[str, Review]
+    started: Mapping[str, Future[Review]]
     headline: Headline
+
+    @cached_property
+    def reviews(self) -> dict[str, Review]:
+        return {table: review.result() for table, review in self.started.items()}
 
     @cached_property
     def places(self) -> list[CellPlace]:
@@ -139,12 +148,12 @@ class Project:
 
 
 def read_project(root: Path) -> Project:
-    """Read and compare all tables of a project."""
+    """Read and compare all tables of a project, and start to review them."""
     tables = {name: read_comparison(name, root, allow_missing=True) for name in list_tables(root)}
     return Project(
         root,
         read_params(root / "params.yaml"),
         tables,
-        review_tables(tables, root),
+        start_reviews(tables, root),
         count_outcomes([item for name, item in tables.items() if is_measured(name, root)]),
     )

@@ -1,7 +1,8 @@
 """What the committed predictions of a table say: which differences are real, and what is wrong."""
 
+import gc
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -36,18 +37,17 @@ class Review(NamedTuple):
     errors: dict[str, list[ErrorSection]]
 
 
-def review_tables(tables: Mapping[str, Comparison], root: Path) -> dict[str, Review]:
-    """Review each table, as many at once as there are cores."""
+def start_reviews(tables: Mapping[str, Comparison], root: Path) -> dict[str, Future[Review]]:
+    """Review each table in processes of its own, as many at once as there are cores."""
     ordered = sorted(tables, key=lambda name: _count_bytes(name, root), reverse=True)
-    comparisons = [tables[name] for name in ordered]
-    roots = [root] * len(ordered)
-    if (cores := min(cpu_count(), len(ordered))) < 2:
-        found = list(map(_review, comparisons, roots))
-    else:
-        # not forked: torch and Arrow have threads
-        with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
-            found = list(pool.map(_review, comparisons, roots))
-    return dict(zip(ordered, found, strict=True))
+    pool = ProcessPoolExecutor(
+        min(cpu_count(), len(ordered)) or 1,
+        get_context("spawn"),  # not forked: torch and Arrow have threads
+        gc.disable,  # it would visit millions of short lists again and again
+    )
+    found = {name: pool.submit(_review, tables[name], root) for name in ordered}
+    pool.shutdown(wait=False)
+    return found
 
 
 def _count_bytes(table: str, root: Path) -> int:

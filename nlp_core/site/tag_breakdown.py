@@ -7,12 +7,15 @@ no token with a right one is invented.
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlp_core.kinds import LABEL, TAGS
+from nlp_core.metrics import Predictions
 from nlp_core.report.examples import Runs
 from nlp_core.site.breakdown import (
     MOST_EXAMPLES,
@@ -27,12 +30,21 @@ from nlp_core.statistics.score import TypedSpan, find_entities
 
 LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, UNBOUNDED))
 """Fewest and most tokens of each slice."""
+STARTS = [first for first, _ in LENGTHS]
 SORTS = ("right", "wrong type", "wrong ends", "missed")
 MOST_ENTITIES = 8  # of an example's errors
 
 
+class Counts(NamedTuple):
+    """How many entities of each name are hit, predicted and right."""
+
+    hits: Counter[str]
+    found: Counter[str]
+    right: Counter[str]
+
+
 class TaggedSentence(NamedTuple):
-    """A sentence with the answers of a seed: tokens, right and predicted entities, and both.
+    """A sentence with the answers of a seed: its number of tokens, and entities.
 
     A sentence without an intent counts as one whose intent is right.
     """
@@ -41,31 +53,79 @@ class TaggedSentence(NamedTuple):
     right: frozenset[TypedSpan]
     found: frozenset[TypedSpan]
     is_label_right: bool
-    hits: frozenset[TypedSpan]
+
+    @property
+    def missed(self) -> list[TypedSpan]:
+        return sorted(self.right - self.found)
+
+    @property
+    def extra(self) -> list[TypedSpan]:
+        return sorted(self.found - self.right)
 
     @property
     def num_errors(self) -> int:
         return len(self.right ^ self.found) + (not self.is_label_right)
 
 
+class TaggedRuns:
+    """The sentences of a split as they should be, and of each seed those with another answer.
+
+    Most answers are right, so only the others are looked at one by one.
+    """
+
+    def __init__(self, predictions: Sequence[Predictions]) -> None:
+        targets = predictions[0].target
+        self.right = [_read(target) for target in targets]
+        self.others = [
+            {
+                idx: _replace_answer(self.right[idx], target, found)
+                for idx, (target, found) in enumerate(zip(targets, run.prediction, strict=True))
+                if target != found
+            }
+            for run in predictions
+        ]
+
+    @property
+    def types(self) -> list[str]:
+        return sorted({entity.type for item in self.right for entity in item.right})
+
+    def count_errors(self) -> NDArray[np.int64]:
+        """Return how many errors each seed makes in each sentence, [S, N]."""
+        found = np.zeros((len(self.others), len(self.right)), np.int64)
+        for counts, others in zip(found, self.others, strict=True):
+            for idx, item in others.items():
+                counts[idx] = item.num_errors
+        return found
+
+    def count_entities(self, name: Callable[[TaggedSentence, TypedSpan], str]) -> list[Counts]:
+        """Return how many entities of each name are hit, predicted and right, for each seed."""
+        right = Counter(name(item, entity) for item in self.right for entity in item.right)
+        counts = []
+        for others in self.others:
+            missed = Counter(name(item, one) for item in others.values() for one in item.missed)
+            extra = Counter(name(item, one) for item in others.values() for one in item.extra)
+            hits = right - missed
+            counts.append(Counts(hits, hits + extra, right))
+        return counts
+
+    def list_seeds(self, idx: int) -> list[TaggedSentence]:
+        """Return a sentence with the answers of each seed."""
+        return [others.get(idx, self.right[idx]) for others in self.others]
+
+
 def break_down_tags(runs: Runs) -> list[Breakdown]:
     """Return the tables of a task with tags, which may also have an intent."""
-    seeds = [
-        [_read(*pair) for pair in zip(run.target, run.prediction, strict=True)]
-        for run in runs.predictions
-    ]
-    right_SN = np.asarray([[item.num_errors == 0 for item in seed] for seed in seeds])
+    tagged = TaggedRuns(runs.predictions)
+    errors_SN = tagged.count_errors()
+    types, lengths = tagged.types, [name_range(*bounds) for bounds in LENGTHS]
+    by_type = tagged.count_entities(lambda _, entity: entity.type)
+    by_length = tagged.count_entities(lambda item, _: lengths[bisect(STARTS, item.size) - 1])
     return [
-        _slice("By type", "type", [_count_by_type(seed) for seed in seeds], _list_types(seeds)),
-        _sort_errors(seeds),
-        _slice(
-            "By length",
-            "tokens",
-            [_count_by_length(seed) for seed in seeds],
-            [name_range(*bounds) for bounds in LENGTHS],
-        ),
-        count_right_seeds(right_SN, "sentences"),
-        _list_worst(runs, seeds),
+        _slice("By type", "type", by_type, types),
+        _sort_errors(tagged, by_type),
+        _slice("By length", "tokens", by_length, lengths),
+        count_right_seeds(errors_SN == 0, "sentences"),
+        _list_worst(runs.ids, tagged, errors_SN.mean(0)),
     ]
 
 
@@ -84,54 +144,28 @@ def _overlap(one: TypedSpan, other: TypedSpan) -> bool:
     return one.first <= other.last and other.first <= one.last
 
 
-def _read(target: object, prediction: object) -> TaggedSentence:
-    tags, found = _list_tags(target), _list_tags(prediction)
-    is_label_right = True
-    if isinstance(target, Mapping) and isinstance(prediction, Mapping):
-        is_label_right = target[LABEL] == prediction[LABEL]
-    right = predicted = hits = find_entities(tags)
-    if found != tags:
-        predicted = find_entities(found)
-        hits = right & predicted
-    return TaggedSentence(len(tags), right, predicted, is_label_right, hits)
+def _read(answer: object) -> TaggedSentence:
+    tags = _list_tags(answer)
+    entities = find_entities(tags)
+    return TaggedSentence(len(tags), entities, entities, is_label_right=True)
+
+
+def _replace_answer(right: TaggedSentence, target: object, prediction: object) -> TaggedSentence:
+    is_label_right = not isinstance(target, dict) or target[LABEL] == prediction[LABEL]  # type: ignore[index]
+    return right._replace(
+        found=find_entities(_list_tags(prediction)), is_label_right=is_label_right
+    )
 
 
 def _list_tags(answer: object) -> tuple[str, ...]:
-    return tuple(answer[TAGS] if isinstance(answer, Mapping) else cast(Iterable[str], answer))
+    return tuple(answer[TAGS] if isinstance(answer, dict) else cast(Iterable[str], answer))
 
 
-def _list_types(seeds: list[list[TaggedSentence]]) -> list[str]:
-    return sorted({entity.type for seed in seeds for item in seed for entity in item.right})
-
-
-def _count_by_type(seed: list[TaggedSentence]) -> list[Counter[str]]:
-    """Return how many entities of each type are hit, predicted and right."""
-    return [
-        Counter(entity.type for item in seed for entity in item.hits),
-        Counter(entity.type for item in seed for entity in item.found),
-        Counter(entity.type for item in seed for entity in item.right),
-    ]
-
-
-def _count_by_length(seed: list[TaggedSentence]) -> list[Counter[str]]:
-    """Return how many entities are hit, predicted and right in sentences of each slice."""
-    counts: list[Counter[str]] = [Counter(), Counter(), Counter()]
-    starts, names = [low for low, _ in LENGTHS], [name_range(*bounds) for bounds in LENGTHS]
-    for item in seed:
-        name = names[bisect(starts, item.size) - 1]
-        sides = (item.hits, item.found, item.right)
-        for count, entities in zip(counts, sides, strict=True):
-            count[name] += len(entities)
-    return counts
-
-
-def _slice(
-    title: str, first: str, seeds: Sequence[Sequence[Counter[str]]], keys: Sequence[str]
-) -> Breakdown:
+def _slice(title: str, first: str, seeds: Sequence[Counts], keys: Sequence[str]) -> Breakdown:
     """Return precision, recall and F1 of the entities that belong to each key."""
     rows = []
     for key in keys:
-        if support := seeds[0][2][key]:
+        if support := seeds[0].right[key]:
             scores = [measure_f1(*(count[key] for count in counts)) for counts in seeds]
             shown = map(format_mean, zip(*scores, strict=True))
             rows.append([key, f"{support:,}", *shown])
@@ -139,34 +173,38 @@ def _slice(
     return Breakdown(title, header, rows, "Means over seeds.")
 
 
-def _sort_errors(seeds: list[list[TaggedSentence]]) -> Breakdown:
-    counts: dict[str, Counter[str]] = {name: Counter() for name in _list_types(seeds)}
-    for item in (item for seed in seeds for item in seed):
-        for entity in item.right:
+def _sort_errors(tagged: TaggedRuns, by_type: Sequence[Counts]) -> Breakdown:
+    counts = {
+        name: Counter({SORTS[0]: sum(seed.hits[name] for seed in by_type)}) for name in tagged.types
+    }
+    for item in chain.from_iterable(others.values() for others in tagged.others):
+        for entity in item.missed:
             counts[entity.type][sort_error(entity, item.found)] += 1
-        for entity in sorted(item.found - item.right):
+        for entity in item.extra:
             if not any(_overlap(entity, other) for other in item.right):
                 counts.setdefault(entity.type, Counter())["invented"] += 1
     sorts = [*SORTS, "invented"]
     rows = [[name, *(f"{found[sort]:,}" for sort in sorts)] for name, found in counts.items()]
     rows.append(["all", *(f"{sum(found[sort] for found in counts.values()):,}" for sort in sorts)])
-    note = f"Entities, counted over {len(seeds)} seeds." if len(seeds) > 1 else "Entities."
+    num_seeds = len(tagged.others)
+    note = f"Entities, counted over {num_seeds} seeds." if num_seeds > 1 else "Entities."
     return Breakdown("Sorts of errors", ["type", *sorts], rows if counts else [], note)
 
 
-def _list_worst(runs: Runs, seeds: list[list[TaggedSentence]]) -> Breakdown:
-    errors = np.asarray([[item.num_errors for item in seed] for seed in seeds]).mean(0)
+def _list_worst(
+    ids: Sequence[int], tagged: TaggedRuns, errors_N: NDArray[np.floating]
+) -> Breakdown:
     rows = []
-    for idx in np.argsort(-errors, kind="stable")[:MOST_EXAMPLES]:
-        if not errors[idx]:
+    for idx in np.argsort(-errors_N, kind="stable")[:MOST_EXAMPLES]:
+        if not errors_N[idx]:
             break
-        items = [seed[idx] for seed in seeds]
-        missed = Counter(entity for item in items for entity in sorted(item.right - item.found))
-        extra = Counter(entity for item in items for entity in sorted(item.found - item.right))
+        items = tagged.list_seeds(idx)
+        missed = Counter(entity for item in items for entity in item.missed)
+        extra = Counter(entity for item in items for entity in item.extra)
         intents = sum(not item.is_label_right for item in items)
         missing = _write(missed) + (f"; intent ({intents})" if intents else "")
-        row = [str(runs.ids[idx]), str(items[0].size), str(len(items[0].right))]
-        rows.append([*row, missing, _write(extra), f"{errors[idx]:.1f}"])
+        row = [str(ids[idx]), str(items[0].size), str(len(items[0].right))]
+        rows.append([*row, missing, _write(extra), f"{errors_N[idx]:.1f}"])
     header = ["row", "tokens", "entities", "not predicted (seeds)", "wrongly predicted (seeds)"]
     note = "Row numbers in the official file and token numbers, both from 0."
     return Breakdown("Worst examples", [*header, "errors a seed"], rows, note)

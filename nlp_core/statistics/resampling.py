@@ -4,17 +4,25 @@ Shape letters: S seeds, N units, R rounds, see `nlp_core.statistics.score`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from string import ascii_lowercase
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr, stdtrit
 
-from nlp_core.statistics.score import AreaScore, Numbers, SumScore, WeightedScore
+from nlp_core.statistics.score import (
+    AreaScore,
+    Counts,
+    Numbers,
+    SumScore,
+    WeightedScore,
+    shorten_exact,
+)
+
+Test = TypeVar("Test", bound=Hashable)
 
 ROUNDS = 2000
 SWAP_ROUNDS = 9999
@@ -98,7 +106,7 @@ def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Re
     """
     num_seeds, num_units = score.shape
     values_RS = np.concatenate(
-        [score.evaluate(counts.astype(float)) for counts in _draw_counts(num_units, rounds, seed)]
+        [score.evaluate(counts_RN) for counts_RN in _draw_counts(num_units, rounds, seed)]
     )
     values_S, variance = score.values, 0.0
     if num_seeds > 1:
@@ -145,83 +153,108 @@ def add_variances(parts: Iterable[tuple[float, float]]) -> Error:
     return Error(total, total**2 / uncertain if uncertain else math.inf)
 
 
-def swap_examples(scores: Mapping[str, WeightedScore], *, seed: int = 1) -> dict[Pair, float]:
+def swap_examples(
+    columns: Sequence[Mapping[str, WeightedScore]], *, seed: int = 1
+) -> list[dict[Pair, float]]:
     """Return the two-sided p-value of the difference of each pair of cells, given their seeds.
 
     Of sums, an approximate randomisation test: in each round the answers of the two cells are
     swapped for a random half of the examples of each pair of seeds. Of areas, DeLong's test,
     clustered by question. Cells with other examples are not paired.
 
+    Args:
+        columns: the scores of each column's cells.
+
     Source: Noreen 1989 (computer-intensive methods for testing hypotheses), chapter 2; Yeh 2000
         (more accurate tests for the statistical significance of result differences).
     """
-    found = {}
-    sums: dict[Pair, tuple[SumScore, SumScore]] = {}
-    for first, second in combinations(scores, 2):
-        a, b = scores[first], scores[second]
-        if a.shape[1] != b.shape[1]:
-            continue
-        if isinstance(a, AreaScore) and isinstance(b, AreaScore):
-            found[Pair(first, second)] = _compare_areas(a, b)
-        elif isinstance(a, SumScore) and isinstance(b, SumScore):
-            sums[Pair(first, second)] = (a, b)
-    for num_units in {a.shape[1] for a, _ in sums.values()}:
-        chosen = {pair: item for pair, item in sums.items() if item[0].shape[1] == num_units}
-        found |= _swap_summands(chosen, seed)
+    found: list[dict[Pair, float]] = []
+    swaps: dict[_Masks, list[_Swap]] = {}
+    for scores in columns:
+        p_values: dict[Pair, float] = {}
+        own: dict[int, list[_Swap]] = {}
+        for pair in (Pair(*rows) for rows in combinations(scores, 2)):
+            a, b = scores[pair.first], scores[pair.second]
+            if a.shape[1] != b.shape[1]:
+                continue
+            if isinstance(a, AreaScore) and isinstance(b, AreaScore):
+                p_values[pair] = _compare_areas(a, b)
+            elif isinstance(a, SumScore) and isinstance(b, SumScore):
+                own.setdefault(a.shape[1], []).append(_Swap(a, b, p_values, pair))
+        for num_units, items in own.items():
+            masks = _Masks(max(item.num_seeds for item in items), num_units, seed)
+            swaps.setdefault(masks, []).extend(items)
+        found.append(p_values)
+    for masks, items in swaps.items():
+        _swap_summands(items, masks)
     return found
 
 
-class _Swap:
-    """Sums of two cells, [S, K], and what a swap of each example adds to the first, [S, N, K]."""
+class _Masks(NamedTuple):
+    """What decides which examples each round swaps."""
 
-    def __init__(self, first: SumScore, second: SumScore) -> None:
-        num_seeds = min(first.shape[0], second.shape[0])
-        a_SNK, b_SNK = first.summands[:num_seeds], second.summands[:num_seeds]
-        self.combine, self.change = first.combine, b_SNK - a_SNK
-        self.first, self.second = a_SNK.sum(1), b_SNK.sum(1)
-        self.observed = self.compare(np.zeros((1, *self.first.shape)))[0]
+    num_seeds: int
+    num_units: int
+    seed: int
+
+
+class _Swap:
+    """Two cells with their sums, [S, K], and where the p-value of their difference goes."""
+
+    def __init__(
+        self, first: SumScore, second: SumScore, p_values: dict[Pair, float], pair: Pair
+    ) -> None:
+        self.scores = first, second
+        self.p_values, self.pair = p_values, pair
+        self.num_seeds = min(first.shape[0], second.shape[0])
+        self.sums = [score.summands[: self.num_seeds].sum(1) for score in self.scores]
+        self.observed = self.compare(np.zeros((1, *self.sums[0].shape)))[0]
+        self.count = 0
 
     def compare(self, moved_RSK: Numbers) -> Numbers:
-        first = self.combine(self.first + moved_RSK).mean(1)
-        found: Numbers = np.abs(first - self.combine(self.second - moved_RSK).mean(1))
+        """Return the difference of the cells, [R], if the second gives `moved_RSK` to the first."""
+        first, second = self.sums
+        combine = self.scores[0].combine
+        less = combine(second - moved_RSK).mean(1)
+        found: Numbers = np.abs(combine(first + moved_RSK).mean(1) - less)
         return found
 
 
-def _swap_summands(sums: Mapping[Pair, tuple[SumScore, SumScore]], seed: int) -> dict[Pair, float]:
-    """Swap the same examples in all pairs, so that a round is one product of matrices."""
-    swaps = {pair: _Swap(*scores) for pair, scores in sums.items()}
-    num_units = next(iter(swaps.values())).change.shape[1]
-    num_seeds = max(len(swap.change) for swap in swaps.values())
-    counts = dict.fromkeys(swaps, 0)
-    pairs = [
-        [pair for pair, swap in swaps.items() if seed < len(swap.change)]
-        for seed in range(num_seeds)
+def _swap_summands(swaps: Sequence[_Swap], masks: _Masks) -> None:
+    """Swap the same examples in all pairs, so that the sums of a cell serve all its pairs."""
+    scores = {id(score): score for swap in swaps for score in swap.scores}
+    rows = [
+        [key for key, score in scores.items() if score.shape[0] > idx]
+        for idx in range(masks.num_seeds)
     ]
-    changes = [  # those of all pairs side by side: a round of them is one product
-        np.concatenate([swaps[pair].change[seed] for pair in with_seed], 1)
-        for seed, with_seed in enumerate(pairs)
+    summands = [  # those of all cells side by side: a round of them is one product
+        shorten_exact(np.concatenate([scores[key].summands[idx] for key in own], 1))
+        for idx, own in enumerate(rows)
     ]
-    for masks_SRB in _draw_masks(num_seeds, num_units, seed):
-        moved: dict[Pair, list[Numbers]] = {pair: [] for pair in swaps}
-        for mask_RB, change, with_seed in zip(masks_SRB, changes, pairs, strict=True):
-            ends = np.cumsum([swaps[pair].change.shape[2] for pair in with_seed])[:-1]
-            products = np.split(_multiply(mask_RB, change, num_units), ends, 1)
-            for pair, moved_RK in zip(with_seed, products, strict=True):
-                moved[pair].append(moved_RK)
-        for pair, swap in swaps.items():
-            found = swap.compare(np.stack(moved[pair], 1))
-            counts[pair] += int((found >= swap.observed - TIE).sum())
-    return {pair: (1 + count) / (1 + SWAP_ROUNDS) for pair, count in counts.items()}
+    for masks_SRB in _draw_masks(*masks):
+        chosen: dict[int, list[Numbers]] = {key: [] for key in scores}
+        for mask_RB, values, own in zip(masks_SRB, summands, rows, strict=True):
+            ends = np.cumsum([scores[key].summands.shape[2] for key in own])[:-1]
+            products = np.split(_multiply(mask_RB, values, masks.num_units), ends, 1)
+            for key, sums_RK in zip(own, products, strict=True):
+                chosen[key].append(sums_RK)
+        sums_RSK = {key: np.stack(sums, 1) for key, sums in chosen.items()}
+        for swap in swaps:
+            first, second = (sums_RSK[id(score)][:, : swap.num_seeds] for score in swap.scores)
+            swap.count += int((swap.compare(second - first) >= swap.observed - TIE).sum())
+    for swap in swaps:
+        swap.p_values[swap.pair] = (1 + swap.count) / (1 + SWAP_ROUNDS)
 
 
-def _multiply(mask_RB: NDArray[np.uint8], change: Numbers, num_units: int) -> Numbers:
+def _multiply(mask_RB: Counts, summands: Numbers, num_units: int) -> Numbers:
     blocks = [mask_RB[start : start + BLOCK] for start in range(0, len(mask_RB), BLOCK)]
     masks = (np.unpackbits(block, axis=1, count=num_units) for block in blocks)
-    return np.concatenate([mask_RN.astype(np.float64) @ change for mask_RN in masks])
+    products = [mask_RN.astype(summands.dtype) @ summands for mask_RN in masks]
+    return np.concatenate(products).astype(np.float64)
 
 
 @lru_cache(maxsize=4)  # the columns of a table have few different numbers of units
-def _draw_masks(num_seeds: int, num_units: int, seed: int) -> list[NDArray[np.uint8]]:
+def _draw_masks(num_seeds: int, num_units: int, seed: int) -> list[Counts]:
     """Return which units each round swaps, [S, r, B], for some rounds r at a time.
 
     B: bytes, each of eight units.
@@ -245,7 +278,7 @@ def _compare_areas(first: AreaScore, second: AreaScore) -> float:
 
 
 @lru_cache(maxsize=1)  # the rows of a column have the same units
-def _draw_counts(num_units: int, rounds: int, seed: int) -> list[NDArray[np.uint8]]:
+def _draw_counts(num_units: int, rounds: int, seed: int) -> list[Counts]:
     """Return how often each unit is drawn, [r, N], for some rounds r at a time.
 
     No unit of 256 or more is drawn 256 times: the chance is below 1e-500.
@@ -261,18 +294,18 @@ def _draw_counts(num_units: int, rounds: int, seed: int) -> list[NDArray[np.uint
     return found
 
 
-def correct_holm(p_values: Mapping[Pair, float]) -> dict[Pair, float]:
+def correct_holm(p_values: Mapping[Test, float]) -> dict[Test, float]:
     """Return p-values corrected for the number of tests.
 
     The i-th smallest of n is multiplied by n - i + 1, and none is smaller than one before it.
 
     Source: Holm 1979 (a simple sequentially rejective multiple test procedure).
     """
-    ordered = sorted(p_values, key=lambda pair: (p_values[pair], pair))
+    ordered = sorted(p_values, key=p_values.__getitem__)
     corrected, largest = {}, 0.0
-    for idx, pair in enumerate(ordered):
-        largest = max(largest, min(1.0, p_values[pair] * (len(ordered) - idx)))
-        corrected[pair] = largest
+    for idx, test in enumerate(ordered):
+        largest = max(largest, min(1.0, p_values[test] * (len(ordered) - idx)))
+        corrected[test] = largest
     return corrected
 
 

@@ -30,9 +30,11 @@ from nlp_core.metrics.generation import (
 from nlp_core.metrics.parsing import count_brackets, is_valid_tree, pair_trees
 from nlp_core.metrics.ranking import QUESTION_SCORES, score_questions
 from nlp_core.metrics.retrieval import score_queries
-from nlp_core.metrics.span import Compare, compare_exactly, compare_words, score_answers
+from nlp_core.metrics.span import compare_exactly, compare_words, score_answers
+from reglue_runtime.decoding import find_spans
 
 Numbers: TypeAlias = NDArray[np.floating]
+Counts: TypeAlias = NDArray[np.uint8]
 Summands = Callable[[Predictions], list[list[float]] | Numbers | NDArray[np.bool_]]
 Combine = Callable[[Numbers], Numbers]
 """From the sums [..., K] to the metric [...], in points."""
@@ -40,15 +42,29 @@ Combine = Callable[[Numbers], Numbers]
 POINTS = 100.0
 MOST_LABELS = 200  # whose summands of 10,000 examples take 48 MB
 ROUNDING = 1e-12  # share of a sum of squares
+MOST_EXACT = 2**24  # of the whole numbers that float32 has without gaps from 0
 MOST_UNITS = 4000  # of an area, whose pairs of units take 128 MB a seed then
+
+
+def shorten_exact(values: Numbers) -> Numbers:
+    """Return a matrix [N, K] of small whole numbers or halves in float32, which is faster.
+
+    The sum of N values is exact there. Other matrices are returned as they are.
+    """
+    doubled = 2 * values
+    is_small = np.abs(doubled).max(initial=0.0) * len(values) < MOST_EXACT
+    return values.astype(np.float32) if is_small and (doubled == np.rint(doubled)).all() else values
 
 
 class WeightedScore(ABC):
     """A metric of a cell's seeds on the same examples."""
 
     @abstractmethod
-    def evaluate(self, weights_RN: Numbers) -> Numbers:
-        """Return the metric of each seed, [R, S], where unit n counts `weights_RN[r, n]` times."""
+    def evaluate(self, counts_RN: Counts) -> Numbers:
+        """Return the metric of each seed, [R, S], where unit n counts `counts_RN[r, n]` times.
+
+        Each round has N units, as a resample has.
+        """
 
     @property
     @abstractmethod
@@ -63,7 +79,7 @@ class WeightedScore(ABC):
     @property
     def values(self) -> Numbers:
         """Return the metric of each seed on the examples as they are, [S]."""
-        found: Numbers = self.evaluate(np.ones((1, self.shape[1])))[0]
+        found: Numbers = self.evaluate(np.ones((1, self.shape[1]), np.uint8))[0]
         return found
 
 
@@ -75,8 +91,12 @@ class SumScore(WeightedScore):
     combine: Combine
     most: float = POINTS
 
-    def evaluate(self, weights_RN: Numbers) -> Numbers:
-        return np.stack([self.combine(weights_RN @ seed_NK) for seed_NK in self.summands], 1)
+    def evaluate(self, counts_RN: Counts) -> Numbers:
+        num_seeds, num_units, num_summands = self.summands.shape
+        # those of all seeds side by side: one product
+        values = shorten_exact(self.summands.swapaxes(0, 1).reshape(num_units, -1))
+        sums = (counts_RN.astype(values.dtype) @ values).astype(np.float64)
+        return self.combine(sums.reshape(-1, num_seeds, num_summands))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -101,9 +121,11 @@ class AreaScore(WeightedScore):
     positives: Numbers
     negatives: Numbers
 
-    def evaluate(self, weights_RN: Numbers) -> Numbers:
+    def evaluate(self, counts_RN: Counts) -> Numbers:
+        weights_RN = counts_RN.astype(np.float64)
         pairs_R = (weights_RN @ self.positives) * (weights_RN @ self.negatives)
-        won = [((weights_RN @ seed_NN) * weights_RN).sum(1) for seed_NN in self.wins]
+        short_RN = counts_RN.astype(self.wins.dtype)
+        won = [((short_RN @ seed_NN) * weights_RN).sum(1) for seed_NN in self.wins]
         with np.errstate(invalid="ignore"):
             area: Numbers = 100 * np.stack(won, 1) / pairs_R[:, None]
         return area
@@ -120,7 +142,7 @@ class AreaScore(WeightedScore):
             DeLong et al. 1988 where each unit is one example.
         """
         num_positives, num_negatives = self.positives.sum(), self.negatives.sum()
-        won_NN = 100 * self.wins.mean(0) / (num_positives * num_negatives)
+        won_NN = 100 * self.wins.mean(0, np.float64) / (num_positives * num_negatives)
         shares = self.positives / num_positives + self.negatives / num_negatives
         found: Numbers = won_NN.sum(1) + won_NN.sum(0) - shares * won_NN.sum()
         return found
@@ -160,8 +182,8 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
         return None
     summands_SNK = np.stack([np.asarray(found.list_summands(run), float) for run in runs])
     if (group := runs[0].group) is not None:
-        starts = np.unique(group, return_inverse=True)[1]
-        summands_SNK = np.stack([_add_up(seed_NK, starts) for seed_NK in summands_SNK])
+        units = np.unique(group, return_inverse=True)[1]
+        summands_SNK = np.stack([_add_up(seed_NK, units) for seed_NK in summands_SNK])
     metric_found = find_metric(metric)
     in_points = metric_found is None or metric_found.in_points
     return SumScore(summands_SNK, found.combine, POINTS if in_points else math.inf)
@@ -191,7 +213,8 @@ def _build_area(runs: Sequence[Predictions]) -> AreaScore | None:
             won = (np.sign(score[idx] - score[negative]) + 1) / 2
             wins[seed, units[idx]] += np.bincount(units[negative], won, size)
     counts = [np.bincount(units, chosen, size).astype(float) for chosen in (relevant, ~relevant)]
-    return AreaScore(wins, *counts)
+    short = shorten_exact(wins.reshape(-1, size)).reshape(wins.shape)
+    return AreaScore(short, *counts)
 
 
 def _mean(sums: Numbers) -> Numbers:
@@ -283,15 +306,14 @@ class TypedSpan(NamedTuple):
 
 @lru_cache(maxsize=1 << 17)  # seeds and cells share the right tags, and most predictions are right
 def find_entities(tags: tuple[str, ...]) -> frozenset[TypedSpan]:
-    from seqeval.metrics.sequence_labeling import get_entities  # loads scikit-learn: a second
-
-    return frozenset(TypedSpan(*item) for item in get_entities(list(tags)))
+    return frozenset(TypedSpan(span.label, span.start, span.end - 1) for span in find_spans(tags))
 
 
 def _list_entities(run: Predictions) -> list[list[float]]:
     rows = []
     for target, prediction in zip(run.target, run.prediction, strict=True):
-        right, found = (find_entities(_read_tags(item)) for item in (target, prediction))
+        right = find_entities(_read_tags(target))
+        found = right if prediction == target else find_entities(_read_tags(prediction))
         rows.append([float(len(right & found)), float(len(found)), float(len(right))])
     return rows
 
@@ -322,12 +344,10 @@ def _list_intents(run: Predictions) -> list[list[float]]:
     return [[float(right["label"] == found["label"]), 1.0] for right, found in pairs]  # type: ignore[index]
 
 
-def _list_rouge(run: Predictions) -> list[list[float]]:
-    return [[score, 1.0] for score in score_rouge(run)]
-
-
-def _list_answers(compare: Compare, run: Predictions) -> list[list[float]]:
-    return [[score, 1.0] for score in score_answers(compare, run)]
+def _list_scores(
+    score: Callable[[Predictions], list[float]], run: Predictions
+) -> list[list[float]]:
+    return [[value, 1.0] for value in score(run)]
 
 
 SUMMANDS: dict[str, Summing] = {
@@ -350,16 +370,15 @@ TREE_SUMMANDS: dict[str, Summing] = {
     "bracket_f1": Summing(_list_brackets, _f1),
     "validity": Summing(_list_valid_trees, _mean),
 }
-
 TEXT_SUMMANDS: dict[str, Summing] = {
     "exact_match": Summing(_list_hits, _mean),
-    "rouge_l": Summing(_list_rouge, _mean),
+    "rouge_l": Summing(partial(_list_scores, score_rouge), _mean),
     "bleu": Summing(count_bleu, partial(np.apply_along_axis, combine_bleu, -1)),
     "chrf": Summing(count_chrf, partial(np.apply_along_axis, combine_chrf, -1)),
 }
 SPAN_SUMMANDS: dict[str, Summing] = {
-    "exact_match": Summing(partial(_list_answers, compare_exactly), _mean),
-    "f1": Summing(partial(_list_answers, compare_words), _mean),
+    "exact_match": Summing(partial(_list_scores, partial(score_answers, compare_exactly)), _mean),
+    "f1": Summing(partial(_list_scores, partial(score_answers, compare_words)), _mean),
 }
 
 
