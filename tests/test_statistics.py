@@ -26,6 +26,7 @@ from nlp_core.statistics import (
     resample,
     swap_examples,
 )
+from nlp_core.statistics.score import downcast_if_exact
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "results/examples").glob("*/*.parquet"))
@@ -234,6 +235,18 @@ def test_a_weighted_area_is_that_of_scikit_learn() -> None:
     target = [item == "1" for item in run.target]
     expected = [100 * roc_auc_score(target, run.score[:, 1], sample_weight=w) for w in weights]
     assert score.evaluate(weights)[:, 0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_exact"),
+    [([[0.5], [3.0]], True), ([[0.1], [3.0]], False), ([[2.0**23], [1.0]], False)],
+)
+def test_values_become_float32_only_if_their_sums_are_exact(
+    values: list[list[float]], is_exact: bool
+) -> None:
+    found = downcast_if_exact(np.asarray(values))
+    assert found.tolist() == values
+    assert found.dtype == (np.float32 if is_exact else np.float64)
 
 
 def test_influences_of_questions_are_the_change_without_them() -> None:

@@ -35,7 +35,7 @@ SORTS = ("right", "wrong type", "wrong ends", "missed")
 MOST_ENTITIES = 8  # of an example's errors
 
 
-class Counts(NamedTuple):
+class EntityCounts(NamedTuple):
     """How many entities of each name are hit, predicted and right."""
 
     hits: Counter[str]
@@ -97,7 +97,7 @@ class TaggedRuns:
                 counts[idx] = item.num_errors
         return found
 
-    def count_entities(self, name: Callable[[TaggedSentence, TypedSpan], str]) -> list[Counts]:
+    def count(self, name: Callable[[TaggedSentence, TypedSpan], str]) -> list[EntityCounts]:
         """Return how many entities of each name are hit, predicted and right, for each seed."""
         right = Counter(name(item, entity) for item in self.right for entity in item.right)
         counts = []
@@ -105,7 +105,7 @@ class TaggedRuns:
             missed = Counter(name(item, one) for item in others.values() for one in item.missed)
             extra = Counter(name(item, one) for item in others.values() for one in item.extra)
             hits = right - missed
-            counts.append(Counts(hits, hits + extra, right))
+            counts.append(EntityCounts(hits, hits + extra, right))
         return counts
 
     def list_seeds(self, idx: int) -> list[TaggedSentence]:
@@ -118,8 +118,8 @@ def break_down_tags(runs: Runs) -> list[Breakdown]:
     tagged = TaggedRuns(runs.predictions)
     errors_SN = tagged.count_errors()
     types, lengths = tagged.types, [name_range(*bounds) for bounds in LENGTHS]
-    by_type = tagged.count_entities(lambda _, entity: entity.type)
-    by_length = tagged.count_entities(lambda item, _: lengths[bisect(STARTS, item.size) - 1])
+    by_type = tagged.count(lambda _, entity: entity.type)
+    by_length = tagged.count(lambda item, _: lengths[bisect(STARTS, item.size) - 1])
     return [
         _slice("By type", "type", by_type, types),
         _sort_errors(tagged, by_type),
@@ -161,7 +161,7 @@ def _list_tags(answer: object) -> tuple[str, ...]:
     return tuple(answer[TAGS] if isinstance(answer, dict) else cast(Iterable[str], answer))
 
 
-def _slice(title: str, first: str, seeds: Sequence[Counts], keys: Sequence[str]) -> Breakdown:
+def _slice(title: str, first: str, seeds: Sequence[EntityCounts], keys: Sequence[str]) -> Breakdown:
     """Return precision, recall and F1 of the entities that belong to each key."""
     rows = []
     for key in keys:
@@ -173,7 +173,7 @@ def _slice(title: str, first: str, seeds: Sequence[Counts], keys: Sequence[str])
     return Breakdown(title, header, rows, "Means over seeds.")
 
 
-def _sort_errors(tagged: TaggedRuns, by_type: Sequence[Counts]) -> Breakdown:
+def _sort_errors(tagged: TaggedRuns, by_type: Sequence[EntityCounts]) -> Breakdown:
     counts = {
         name: Counter({SORTS[0]: sum(seed.hits[name] for seed in by_type)}) for name in tagged.types
     }

@@ -19,7 +19,7 @@ from nlp_core.statistics.score import (
     Numbers,
     SumScore,
     WeightedScore,
-    shorten_exact,
+    downcast_if_exact,
 )
 
 Test = TypeVar("Test", bound=Hashable)
@@ -228,7 +228,7 @@ def _swap_summands(swaps: Sequence[_Swap], masks: _Masks) -> None:
         for idx in range(masks.num_seeds)
     ]
     summands = [  # those of all cells side by side: a round of them is one product
-        shorten_exact(np.concatenate([scores[key].summands[idx] for key in own], 1))
+        downcast_if_exact(np.concatenate([scores[key].summands[idx] for key in own], 1))
         for idx, own in enumerate(rows)
     ]
     for masks_SRB in _draw_masks(*masks):

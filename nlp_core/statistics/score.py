@@ -46,7 +46,7 @@ MOST_EXACT = 2**24  # of the whole numbers that float32 has without gaps from 0
 MOST_UNITS = 4000  # of an area, whose pairs of units take 128 MB a seed then
 
 
-def shorten_exact(values: Numbers) -> Numbers:
+def downcast_if_exact(values: Numbers) -> Numbers:
     """Return a matrix [N, K] of small whole numbers or halves in float32, which is faster.
 
     The sum of N values is exact there. Other matrices are returned as they are.
@@ -94,7 +94,7 @@ class SumScore(WeightedScore):
     def evaluate(self, counts_RN: Counts) -> Numbers:
         num_seeds, num_units, num_summands = self.summands.shape
         # those of all seeds side by side: one product
-        values = shorten_exact(self.summands.swapaxes(0, 1).reshape(num_units, -1))
+        values = downcast_if_exact(self.summands.swapaxes(0, 1).reshape(num_units, -1))
         sums = (counts_RN.astype(values.dtype) @ values).astype(np.float64)
         return self.combine(sums.reshape(-1, num_seeds, num_summands))
 
@@ -124,8 +124,8 @@ class AreaScore(WeightedScore):
     def evaluate(self, counts_RN: Counts) -> Numbers:
         weights_RN = counts_RN.astype(np.float64)
         pairs_R = (weights_RN @ self.positives) * (weights_RN @ self.negatives)
-        short_RN = counts_RN.astype(self.wins.dtype)
-        won = [((short_RN @ seed_NN) * weights_RN).sum(1) for seed_NN in self.wins]
+        narrow_RN = counts_RN.astype(self.wins.dtype)
+        won = [((narrow_RN @ seed_NN) * weights_RN).sum(1) for seed_NN in self.wins]
         with np.errstate(invalid="ignore"):
             area: Numbers = 100 * np.stack(won, 1) / pairs_R[:, None]
         return area
@@ -213,8 +213,8 @@ def _build_area(runs: Sequence[Predictions]) -> AreaScore | None:
             won = (np.sign(score[idx] - score[negative]) + 1) / 2
             wins[seed, units[idx]] += np.bincount(units[negative], won, size)
     counts = [np.bincount(units, chosen, size).astype(float) for chosen in (relevant, ~relevant)]
-    short = shorten_exact(wins.reshape(-1, size)).reshape(wins.shape)
-    return AreaScore(short, *counts)
+    narrow = downcast_if_exact(wins.reshape(-1, size)).reshape(wins.shape)
+    return AreaScore(narrow, *counts)
 
 
 def _mean(sums: Numbers) -> Numbers:
