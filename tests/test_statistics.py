@@ -230,7 +230,7 @@ def test_the_p_value_of_differing_seeds_is_that_of_welch() -> None:
 
 def test_a_weighted_area_is_that_of_scikit_learn() -> None:
     score, run = make_area(60, seed=1)
-    weights = np.random.default_rng(2).integers(0, 4, (5, 60)).astype(float)
+    weights = np.random.default_rng(2).integers(0, 4, (5, 60)).astype(np.uint8)
     assert run.score is not None
     target = [item == "1" for item in run.target]
     expected = [100 * roc_auc_score(target, run.score[:, 1], sample_weight=w) for w in weights]
@@ -253,7 +253,7 @@ def test_influences_of_questions_are_the_change_without_them() -> None:
     score, _ = make_area(400, seed=4, questions=80)
     whole = score.values.mean()
     size = score.shape[1]
-    weights = np.ones((size, size)) - np.eye(size)
+    weights = 1 - np.eye(size, dtype=np.uint8)
     without = score.evaluate(weights)[:, 0]
     assert np.corrcoef(whole - without, score.influences)[0, 1] > 0.99
     assert score.influences.sum() == pytest.approx(0.0, abs=1e-9)
