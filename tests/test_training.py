@@ -161,6 +161,18 @@ def test_a_share_of_train_is_drawn_for_each_seed(project: Path) -> None:
     assert cell.key != make_cell(project, "classification").key
 
 
+@pytest.mark.parametrize("kind", ["classification", "ranking"])
+def test_the_schedule_ends_with_the_last_batch_of_the_buckets(project: Path, kind: str) -> None:
+    buckets = {"widths": "equal", "count": 4}
+    cell = make_cell(project, kind, epochs=2, batch_size=3, buckets=buckets)
+    trainer = make_trainer(cell, project / "x.safetensors")
+    batches = [len(trainer.order.order_epoch(epoch)) for epoch in (1, 2)]
+    assert trainer.num_steps == sum(batches)
+    trained = trainer.run()
+    rates = [event["lr"] for event in trained.progress.events if event["event"] == "train"]
+    assert min(rates) > 0
+
+
 def test_last_epoch_is_kept_honestly_whatever_its_score(project: Path) -> None:
     kind, values = "classification", {"epochs": 20, "optimizer": {"name": "adam", "lr": 0.03}}
     best = make_trainer(make_cell(project, kind, held_out=True, **values), project / "a").run()

@@ -121,11 +121,13 @@ class BatchOrder:
     def count_batches(self, epoch: int) -> dict[str, int]:
         """Return by task the batches of a pass over its training split, as an epoch has them."""
         epoch = epoch if self._differs else 1
+        # each bucket ends with a batch of its own, which may be small
+        is_cut = self.recipe.batch_tokens is not None or self.recipe.buckets is not None
         if epoch not in self._sizes:
             self._sizes[epoch] = {
-                name: item.count_batches(self._find_batch_size(name, epoch))
-                if self.recipe.batch_tokens is None
-                else len(self.order_task(name, epoch))
+                name: len(self.order_task(name, epoch))
+                if is_cut
+                else item.count_batches(self._find_batch_size(name, epoch))
                 for name, item in self.tasks.items()
             }
         return self._sizes[epoch]
