@@ -88,6 +88,22 @@ def test_a_killed_run_resumes_with_the_same_bits(
     assert weights[0] == weights[1]
 
 
+def test_pairs_are_learnt_in_sixteen_bits(place: Path) -> None:
+    encoder = write_encoder(place)
+    write_rows(place / "a.jsonl", "classification")
+    few = ["--set", "training.few_shot=true", "--epochs", "3", "--lr", "0.5"]
+    few += ["--set", "training.optimizer.name=sgd"]
+    losses = []
+    for precision in ("null", "float16"):
+        own = ["--set", f"training.precision={precision}", "-o", precision]
+        main(["train", "a.jsonl", "--init", str(encoder), *few, *own])
+        lines = (place / precision / "history.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in lines]
+        losses.append([event["loss"] for event in events if event["event"] == "train"])
+    assert losses[1] == pytest.approx(losses[0], abs=0.01)
+    assert losses[0][-1] < losses[0][0] - 0.05
+
+
 def test_what_few_shot_training_cannot_use_is_an_error(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

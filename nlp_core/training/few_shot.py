@@ -96,7 +96,10 @@ class FewShotTrainer(Trainer):
                 "seed."
             )
         self.order = PairOrder(self.tasks, recipe, seed)
-        self.objectives = {self.item.task.name: PairObjective(self.item.trained_model)}
+        objective = PairObjective(self.item.trained_model)
+        if self.scaler is not None:
+            objective.scale = self.scaler.scale
+        self.objectives = {self.item.task.name: objective}
         self.validate_every = math.ceil(self.num_steps / VALIDATIONS)
         self.max_steps = self.num_steps  # the last step ends with a validation
 
