@@ -142,6 +142,22 @@ def test_a_trial_that_fails_is_counted_and_the_others_go_on(
         search.find_winner([item for item in outcomes if item.state == "failed"])
 
 
+def test_a_trial_whose_share_of_train_has_no_row_fails_alone(project: Path) -> None:
+    cell = make_cell(project, "classification", epochs=1)
+    searched = search_cell("tiny", make_params("classification", cell.recipe), 1)
+    values = {"training.train_share": {"choices": [0.0001, 0.9]}}
+    space = SpaceConfig.model_validate({"values": values})
+
+    def train(values: dict[str, Any], folder: Path, watch: Callable[[int, float], None]) -> float:
+        run = searched.build(searched.change(values))
+        return train_trial(run, 1, folder / "checkpoint.safetensors", watch)
+
+    search = Search(train, space, find_aim(cell), 1, project / "x")
+    search.work(6)
+    states = {item.values["training.train_share"]: item.state for item in list_outcomes(search)}
+    assert states == {0.0001: "failed", 0.9: "finished"}
+
+
 @pytest.mark.parametrize(
     ("path", "dimension", "message"),
     [

@@ -20,7 +20,7 @@ from filelock import FileLock
 from optuna.trial import Trial, TrialState
 
 from nlp_core.config.space import Aim, DimensionConfig, Outcome, SpaceConfig
-from nlp_core.errors import ConfigError, TrainingError
+from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.training.work import locked
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ class Search:
         except optuna.TrialPruned:
             study.tell(trial, state=TrialState.PRUNED)
             log.info("search pruned trial=%d", trial.number)
-        except (ConfigError, TrainingError) as err:
+        except (ConfigError, DataError, TrainingError) as err:
             study.tell(trial, state=TrialState.FAIL)
             log.warning("search failed trial=%d: %s", trial.number, err)
         else:

@@ -38,6 +38,7 @@ def train_trial(
         watch: gets the number of each validation and its score, and may raise to end the trial.
 
     Raises:
+        DataError: the data do not serve the recipe, such as a share of train without a row.
         TrainingError: a loss is not finite.
     """
     seed_everything(seed)
