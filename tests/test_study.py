@@ -107,6 +107,12 @@ def test_a_killed_search_loses_no_trial_and_ends_as_an_undisturbed_one(
     assert len(list_outcomes(killed)) == 3
 
 
+def test_another_seed_of_the_training_is_another_search(project: Path) -> None:
+    params = make_params("classification", make_cell(project, "classification").recipe)
+    first, second, again = (search_cell("tiny", params, seed).digest for seed in (1, 2, 1))
+    assert first == again != second
+
+
 def test_a_trial_never_measures_the_reported_split(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from nlp_core.config.params import Params
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.config.space import SpaceConfig
 from nlp_core.errors import ConfigError
-from nlp_core.files import write_json
+from nlp_core.files import digest_json, write_json
 from nlp_core.models.plan import plan_model
 from nlp_core.prediction.split_prediction import score_predictions
 from nlp_core.training.cell import Cell, read_cell
@@ -134,7 +134,7 @@ def search_cell(name: str, params: Params, seed: int) -> Searched:
         return {f"{WINNER}.json": format_model(_drop_recipe(document)), f"{WINNER}.yaml": text}
 
     return Searched(
-        *(where, document, cell.key, seed),
+        *(where, document, digest_json([cell.key, cell.name_seed(seed)]), seed),
         build=build,
         build_measured=lambda document, output: build(document),
         list_files=list_files,
