@@ -2,10 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nlp_core.cli import main
+from nlp_core.cli import main, train
+from nlp_core.training import control
+from nlp_core.training.control import RunControl
+from nlp_core.training.user_run import UserRun, train_user_run
 from tests.user_commands import fail
 from tests.user_files import SMALL, write_tsv
 
@@ -69,3 +73,25 @@ def test_wrong_numbers_are_an_error(
     kind = ["--kind", "regression", "--balance"]
     (place / "n.tsv").write_text("".join(f"a b {n}\t{n / 7}\n" for n in range(20)))
     assert "--balance" in fail(capsys, "train", "n.tsv", *OPTIONS, *kind)
+
+
+def test_further_trainings_leave_the_profile_and_the_curves_of_the_first(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+
+    def train_and_keep(run: UserRun, given: RunControl) -> dict[str, Any]:
+        board = None if given.board is None else given.board / f"seed-{run.seed}"
+        found.append((given.profile, board))
+        return train_user_run(run)
+
+    monkeypatch.setattr(train, "train_user_run", train_and_keep)
+    monkeypatch.setattr(control, "check_board", lambda: None)
+    write_tsv(place / "a.tsv", rows=20)
+    command = ["train", "a.tsv", *OPTIONS, "--profile", "p", "--tensorboard", "b", "--force"]
+    main([*command, "--folds", "2"])
+    first = (Path("p"), Path("b/seed-1"))
+    assert found == [first, (None, Path("b/fold-0/seed-1")), (None, Path("b/fold-1/seed-1"))]
+    found.clear()
+    main([*command, "--seeds", "2"])
+    assert found == [first, (None, Path("b/seed-2"))]

@@ -9,7 +9,7 @@ Examples:
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,17 @@ class _Training:
         inputs = self.inputs
         place = inputs.where, inputs.model, run.output, run.seed, run.cut, self.control.deadline
         with start_processes(count, _take_part, self.options, *place):
-            return train_user_run(run, self.control)
+            return train_user_run(run, self._find_control(run))
+
+    def _find_control(self, run: UserRun) -> RunControl:
+        """Return the control of a run; a fold or a further seed keeps the files of the first."""
+        board = self.control.board
+        if run.cut is None:
+            return self.control
+        _, fold, _ = run.cut
+        if board is not None and fold is not None:
+            board = board / f"fold-{fold}"
+        return replace(self.control, profile=None, board=board)
 
 
 def run(options: argparse.Namespace) -> None:
