@@ -288,6 +288,15 @@ def test_history_is_summed_up() -> None:
             {"head_start": {"steps": 2, "lr": 0.1}},
             "trained from scratch, which begins with its head",
         ),
+        (
+            {
+                "init": "data/processed/tiny_text",
+                "tokenizer": None,
+                "head_start": {"steps": 2, "lr": 0.001},
+                "schedule": {"name": "cyclic", "min_lr": 0.002, "rise": 2},
+            },
+            "head_start.lr: found 0.001, expected at least 0.002, the schedule's min_lr",
+        ),
     ],
 )
 def test_wrong_values_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

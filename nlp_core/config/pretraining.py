@@ -203,6 +203,12 @@ class EncoderConfig(ClosedModel):
     def _check_schedule(self) -> "EncoderConfig":
         check_schedule(self.optimizer, self.schedule)
         check_parts(self.shards, self.accumulate)
+        lowest = getattr(self.schedule, "min_lr", 0.0)
+        if self.head_start is not None and self.head_start.lr < lowest:
+            raise ValueError(
+                f"head_start.lr: found {self.head_start.lr}, expected at least {lowest}, the "
+                "schedule's min_lr."
+            )
         return self
 
     @model_validator(mode="after")
