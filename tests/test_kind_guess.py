@@ -10,7 +10,7 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.format_guess import guess_format, guess_separator
-from nlp_core.data.guess import guess_data
+from nlp_core.data.guess import guess_data, guess_texts
 from nlp_core.data.kind_guess import guess_kind
 from nlp_core.data.readers.records import read_named
 from nlp_core.data.readers.user import read_examples
@@ -71,6 +71,15 @@ def test_a_folder_of_brat_is_a_kind_of_data(tmp_path: Path) -> None:
     put(folder / "a.txt", "Anna left Bonn\n")
     put(folder / "a.ann", "T1\tPER 0 4\tAnna\nT2\tLOC 10 14\tBonn\n")
     assert guess_kind(folder).kind == TAGGING
+
+
+def test_a_folder_of_brat_without_entities_is_one_paragraph(tmp_path: Path) -> None:
+    folder = tmp_path / "brat"
+    folder.mkdir()
+    put(folder / "a.txt", "Anna left Bonn\n")
+    for read in (lambda: guess_data(folder, CLASSIFICATION), lambda: guess_texts(folder)):
+        with pytest.raises(DataError, match="found a folder of brat, which has only entities"):
+            read()
 
 
 def test_only_paragraphs_make_a_file_of_questions(tmp_path: Path) -> None:

@@ -40,9 +40,18 @@ def find_folder_format(path: Path) -> Format | None:
 
 
 def guess_format(path: Path, kind: Kind) -> Format:
-    """Guess the format of a file from its name and its first lines; SQuAD is not among them."""
+    """Guess the format of a file from its name and its first lines; SQuAD is not among them.
+
+    Raises:
+        DataError: the file is missing or empty, or no file or folder for the kind.
+    """
     form = find_folder_format(path)
     check_file(path, form)
+    if form == "brat" and form not in kind.user_file.formats:
+        raise DataError(
+            f"{path}: found a folder of brat, which has only entities, expected a file for the "
+            f"kind {kind}. Does it lack .ann files?"
+        )
     if form is not None:
         return form
     known = SUFFIXES.get(path.suffix.lower())

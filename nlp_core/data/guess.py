@@ -135,7 +135,7 @@ def _guess_scheme(guess: Guess, path: Path) -> None:
 
 def guess_texts(path: Path) -> DataConfig:
     """Guess how a file of unlabelled texts is read; .txt has a text per line."""
-    check_file(path)
+    check_file(path, find_folder_format(path))
     if path.suffix.lower() == ".txt":
         # a text never contains this separator
         whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
