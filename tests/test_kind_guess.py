@@ -15,7 +15,7 @@ from nlp_core.data.kind_guess import guess_kind
 from nlp_core.data.readers.records import read_named
 from nlp_core.data.readers.user import read_examples
 from nlp_core.errors import DataError
-from nlp_core.kinds import CLASSIFICATION, DIALOGUE, PARSING, REGRESSION, SPAN, TAGGING
+from nlp_core.kinds import CLASSIFICATION, DIALOGUE, PARSING, REGRESSION, SPAN, TAGGING, Kind
 from tests.user_files import put
 
 
@@ -80,6 +80,21 @@ def test_a_folder_of_brat_without_entities_is_one_paragraph(tmp_path: Path) -> N
     for read in (lambda: guess_data(folder, CLASSIFICATION), lambda: guess_texts(folder)):
         with pytest.raises(DataError, match="found a folder of brat, which has only entities"):
             read()
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ({"text": "Anna left Bonn", "label": [[0, 4, "PER"], [10, 14, "LOC"]]}, TAGGING),
+        ({"text": "[NAME] left", "label": "one"}, CLASSIFICATION),
+        ({"text": "[Anna] left", "label": "[IN:GO Anna [SL:HOW left ] ]"}, PARSING),
+    ],
+)
+def test_a_bracket_alone_makes_no_tree(tmp_path: Path, row: dict[str, object], kind: Kind) -> None:
+    path = put(tmp_path / "a.jsonl", f"{json.dumps(row)}\n" * 4)
+    assert guess_kind(path).kind == kind
+    data = guess_data(path, kind).data
+    assert (data.texts, data.label) == (["text"], "label")
 
 
 def test_only_paragraphs_make_a_file_of_questions(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from nlp_core.data.readers.entities import EntityError, parse_entities
 from nlp_core.data.readers.lines import parse_number
 from nlp_core.kinds import Kind
-from reglue_runtime.tree import list_leaves, opens
+from reglue_runtime.tree import TreeError, list_constituents, list_leaves, opens
 
 PAIR_NAMES = (
     "sentence1 sentence2 sentence_a sentence_b text1 text2 text_a text_b premise hypothesis "
@@ -253,7 +253,8 @@ def _assign_output(columns: dict[str, list[Any]]) -> Roles:
 
 def _assign_tree(columns: dict[str, list[Any]]) -> Roles:
     names = list(columns)
-    trees = [name for name in names if all(opens(cell) for cell in map(join_cell, columns[name]))]
+    opening = [name for name in names if all(map(opens, map(_join_cell, columns[name])))]
+    trees = [name for name in opening if are_trees(columns[name])] or opening
     if not trees:
         raise GuessError(
             f"found no column of trees among {', '.join(names)}, expected one such as "
@@ -275,8 +276,21 @@ def split_cell(value: Any) -> list[str]:  # Any: a cell of JSON
     return [str(item) for item in value] if isinstance(value, list) else str(value).split()
 
 
-def join_cell(value: Any) -> str:  # Any: a cell of JSON
+def _join_cell(value: Any) -> str:  # Any: a cell of JSON
     return " ".join(split_cell(value))
+
+
+def are_trees(cells: list[Any]) -> bool:  # Any: cells of JSON
+    """Return whether all cells begin as trees do, and one at least is a tree."""
+    return all(map(opens, map(_join_cell, cells))) and any(map(_is_tree, cells))
+
+
+def _is_tree(cell: Any) -> bool:  # Any: a cell of JSON
+    try:
+        list_constituents(split_cell(cell))
+    except TreeError:
+        return False
+    return True
 
 
 def _choose_label(

@@ -13,13 +13,13 @@ from nlp_core.data.column_guess import (
     TAG_NAMES,
     GuessError,
     Look,
+    are_trees,
     assign_choices,
     assign_roles,
     find_choices,
     find_entities,
     find_name,
     find_pair,
-    join_cell,
     split_cell,
 )
 from nlp_core.data.format_guess import find_folder_format, guess_format, parse_document
@@ -43,7 +43,6 @@ from nlp_core.kinds import (
     Kind,
 )
 from reglue_runtime.text import split_turns
-from reglue_runtime.tree import opens
 
 Cells = dict[str, list[Any]]  # Any: cells of JSON
 MOST_NUMBERS = 20
@@ -103,7 +102,7 @@ def _has_questions(path: Path) -> bool:
 def _guess_tokens(columns: Cells, nested: Cells) -> KindGuess | None:
     """Return a kind of trees, tags or entities, if a column has them."""
     for name, cells in columns.items():
-        if all(opens(cell) for cell in map(join_cell, cells)):
+        if are_trees(cells):
             return KindGuess(PARSING, f"'{name}' has trees")
     if (entities := find_entities(columns | nested)) is not None:
         return KindGuess(TAGGING, f"'{entities}' has entities by their offsets")
