@@ -71,6 +71,14 @@ def test_columns_are_guessed(tmp_path: Path, names: list[str], texts: str, label
     assert data.metrics_or_usual == ["chrf", "bleu", "rouge_l", "exact_match"]
 
 
+@pytest.mark.parametrize("names", ["input,output", "prompt,completion", "article,summary"])
+def test_the_header_of_a_table_is_no_row(tmp_path: Path, names: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{names}\na b,b a\nc d,d c\n", encoding="utf-8")
+    data = guess_data(path, GENERATION).data
+    assert [*data.texts, data.label] == names.split(",")
+
+
 def test_a_file_without_a_second_text_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"source": "a b"}\n', encoding="utf-8")

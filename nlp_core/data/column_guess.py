@@ -189,7 +189,8 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     It does if it has a usual name of texts or labels, a word above nothing but numbers, or a value
     that a column of few values never repeats.
     """
-    names = (LABEL_NAMES, TEXT_NAMES, TAG_NAMES, TOKEN_NAMES, GROUP_NAMES, PAIR_NAMES, "id idx")
+    names = [LABEL_NAMES, TEXT_NAMES, ENTITY_NAMES, TOKEN_NAMES, GROUP_NAMES, PAIR_NAMES]
+    names += [SOURCE_NAMES, OUTPUT_NAMES, "id idx"]
     known = set(" ".join(names).split()) - {"a", "b", "y"}
     for cell, *values in zip(first, *rest, strict=False):
         if cell.strip().lower() in known and cell not in values:
