@@ -86,6 +86,13 @@ def test_a_file_without_a_second_text_is_an_error(tmp_path: Path) -> None:
         guess_data(path, GENERATION)
 
 
+def test_a_text_to_write_in_a_column_without_a_name_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("source,\na b,b a\n", encoding="utf-8")
+    with pytest.raises(DataError, match="found a column without a name"):
+        guess_data(path, GENERATION)
+
+
 def test_an_empty_text_is_one_paragraph(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_requests(place / "a.jsonl")
     main(["new", "generation", "--train", "a.jsonl", "-o", "m.json"])

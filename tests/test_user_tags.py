@@ -23,6 +23,12 @@ def test_a_column_of_tags_without_a_name_is_an_error(tmp_path: Path, key: str) -
         guess_data(path, TAGGING)
 
 
+def test_texts_of_entities_without_a_name_are_an_error(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.jsonl", '{"": "Anna left", "entities": [[0, 4, "PER"]]}\n')
+    with pytest.raises(DataError, match="found a column without a name"):
+        guess_data(path, TAGGING)
+
+
 @pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "BILOU", "plain"])
 def test_the_scheme_of_tags_is_detected(tmp_path: Path, scheme: str) -> None:
     guess = guess_data(write_conll(tmp_path / "a.txt", scheme), TAGGING)

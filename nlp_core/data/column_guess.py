@@ -159,9 +159,9 @@ def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) ->
         wanted = "a text and a label" if kind.has_label else "a text"
         raise GuessError(f"found the entities in '{entities}', expected {wanted} with them")
     doubts: dict[str, str] = {}
-    label = _choose_label(looks, names, kind, doubts) if kind.has_label else ""
+    label = _choose_label(looks, names, kind, doubts) if kind.has_label else None
     texts = choose_texts(looks, [name for name in names if name != label], 1, doubts)
-    if not kind.has_label:
+    if label is None:
         return Roles(texts, entities, doubts=doubts)
     return Roles(texts, label, entities, doubts=doubts)
 

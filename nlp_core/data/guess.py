@@ -248,7 +248,7 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
             advice = f"'{name}' is nested and not read: make columns of it."
         raise DataError(f"{path}: {err}. {advice}") from err
     chosen = [*roles.texts, roles.tags] + [roles.label] * (not kind.is_searched)
-    if "" in columns and "" in chosen and (kind.has_label or kind.has_tags):
+    if "" in columns and "" in chosen:
         raise DataError(
             f"{path}: found a column without a name that seems to be of texts, labels or tags; "
             "name it in the file."
