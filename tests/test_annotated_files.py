@@ -245,6 +245,7 @@ def test_a_dataset_of_hugging_face_has_its_class_names(tmp_path: Path) -> None:
     assert guess.data.format == "arrow"
     assert [item.targets[LABEL] for item in found] == [["good"], ["bad"], ["good"]]
     assert read(next(folder.glob("*.arrow")), "classification")[1] == found
+    assert guess_texts(folder).texts == ["text"]
     dump(folder.parent / "dataset_dict.json", {"splits": ["train"]})
     with pytest.raises(DataError, match="found the splits train, expected one; name its folder"):
         read(folder.parent, "classification")

@@ -241,6 +241,16 @@ def test_fitting_offsets_before_a_sign_are_not_taken_for_shifted_ones(
     assert not caplog.text
 
 
+def test_both_characters_of_a_line_end_in_a_cell_count(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    row = '"Anna left.\r\nSo.\r\nBonn is big.","0:4:PER,17:21:LOC"\n'
+    path.write_bytes(f"text,entities\n{row * 2}".encode())
+    example = next(read_examples(path, guess_data(path, TAGGING).data))
+    assert [*zip(example.texts[0], example.targets[TAGS], strict=True)][-4:] == [
+        *(("Bonn", "B-LOC"), ("is", "O"), ("big", "O"), (".", "O"))
+    ]
+
+
 def test_wrong_entities_are_refused_with_their_line(capsys: pytest.CaptureFixture[str]) -> None:
     rows = make_rows(4)
     data = DataConfig(

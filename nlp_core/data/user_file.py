@@ -29,7 +29,7 @@ from nlp_core.kinds import GROUP, LABEL, OUTPUT, TAGS, TREE
 
 log = logging.getLogger(__name__)
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 DIGEST = "digest"
 EXAMPLES = "examples"
 # Fewer than in a source: the texts may be whole documents, and their words are in memory.

@@ -180,7 +180,8 @@ def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[i
                 yield line.number, cells
         return
     csv.field_size_limit(LONGEST_CELL)
-    lines = (f"{line.text}\n" for line in read_lines(path))
+    # with their ends: offsets of entities count both characters of a CR LF in a cell
+    lines = (line.text + line.end for line in read_lines(path))
     reader = csv.reader(lines, delimiter=separator, strict=True)
     start = 1
     try:
