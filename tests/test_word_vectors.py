@@ -107,6 +107,14 @@ def test_a_malformed_file_is_refused(tmp_path: Path, content: bytes, wanted: str
     assert list((tmp_path / "cache").rglob("*.safetensors")) == []
 
 
+@pytest.mark.parametrize("header", ["2 " + "9" * 20, "9" * 5000 + " 2"])
+def test_counts_of_too_many_digits_are_one_paragraph(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "v.vec"
+    path.write_text(f"{header}\nin 0.1 0.2\n")
+    with pytest.raises(DataError, match="line 1: found a count of"):
+        convert_vectors(path)
+
+
 def test_long_lines_of_numbers_are_text_wherever_a_sample_of_them_ends(tmp_path: Path) -> None:
     path = tmp_path / "v.vec"
     path.write_text("1 400\nin" + " -0.0123456" * 400 + "\n")

@@ -38,6 +38,8 @@ TABLE = "vectors"
 FASTTEXT_BINARY = MAGIC.to_bytes(4, "little")
 LONGEST_WORD = 1 << 12
 LONGEST_LINE = 1 << 16
+MOST_DIGITS = 9
+"""Of a count in the first line."""
 
 
 class Header(NamedTuple):
@@ -150,6 +152,11 @@ def read_header(path: Path) -> Header:
         )
     parts = first.split()
     if len(parts) == 2 and all(part.isdigit() for part in parts):
+        if (digits := max(map(len, parts))) > MOST_DIGITS:
+            raise DataError(
+                f"{path}: line 1: found a count of {digits} digits, expected the number of words "
+                "and the numbers of a word; the file is damaged, so fetch it again."
+            )
         rows, dim = (int(part) for part in parts)
         return Header(not _is_text(following, dim), rows, dim)
     dim = len(first.rstrip().split(b" ")) - 1
