@@ -182,6 +182,13 @@ def test_a_parquet_column_that_python_cannot_hold_is_one_paragraph(tmp_path: Pat
         list(read_named(tmp_path / "a.parquet", "parquet"))
 
 
+def test_a_label_of_bytes_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a b", "c d"], "label": [b"x", b"y"]}), path)
+    with pytest.raises(DataError, match="line 1: found b'x' in 'label', expected a label"):
+        list(read_examples(path, guess_data(path, CLASSIFICATION).data))
+
+
 def test_arrow_files_without_a_state_are_not_joined(tmp_path: Path) -> None:
     def write_arrow(name: str, *columns: str) -> None:
         arrays = [pa.array(["a"]) for _ in columns]

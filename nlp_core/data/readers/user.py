@@ -288,7 +288,7 @@ def _read_label(
 ) -> str:
     if isinstance(cell, list) and len(cell) == 1:
         (cell,) = cell  # as annotation tools write one label
-    text = "" if cell is None or isinstance(cell, dict | list) else name_label(cell)
+    text = "" if cell is None or isinstance(cell, dict | list | bytes) else name_label(cell)
     if not text:
         raise record.refuse(f"found {cell!r} in '{column}', expected {wanted}")
     return text
