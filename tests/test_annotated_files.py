@@ -127,6 +127,17 @@ def test_choices_of_one_control_are_joined(tmp_path: Path) -> None:
     assert columns["mood"] == ["calm", "sad"]
 
 
+def test_the_answer_of_an_annotator_is_no_label(tmp_path: Path) -> None:
+    moods = [
+        {"type": "choices", "from_name": "mood", "value": {"choices": [mood]}}
+        for mood in ("calm", "sad")
+    ]
+    texts = [{"data": {"text": f"{TEXT} on day {idx}"}} for idx in (1, 2)]
+    tasks = [make_task(mood) | text for mood, text in zip(moods, texts, strict=True)]
+    path = dump(tmp_path / "a.json", tasks)
+    assert guess_data(path, KINDS.get("classification")).data.label == "mood"
+
+
 def test_tasks_of_label_studio(tmp_path: Path) -> None:
     places = [
         {"type": "labels", "value": {"start": s, "end": e, "text": TEXT[s:e], "labels": [x]}}

@@ -287,6 +287,8 @@ def read_sample(
                 cells = {name: cells[name] for name in ("text", ANSWER) if name in cells}
             for name, value in cells.items():
                 columns.setdefault(name, []).append(value)
+        if where.get(ANSWER) == ACCEPT:
+            del columns[ANSWER]  # the same in all rows that count
     nested = {name: cells for name, cells in columns.items() if any(map(_is_nested, cells))}
     return {name: cells for name, cells in columns.items() if name not in nested}, nested
 
