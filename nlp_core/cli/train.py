@@ -98,10 +98,10 @@ class _Training:
 
     def _find_control(self, run: UserRun) -> RunControl:
         """Return the control of a run; a fold or a further seed keeps the files of the first."""
-        board = self.control.board
         if run.cut is None:
             return self.control
         _, fold, _ = run.cut
+        board = self.control.board
         if board is not None and fold is not None:
             board = board / f"fold-{fold}"
         return replace(self.control, profile=None, board=board)

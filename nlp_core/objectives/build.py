@@ -1,6 +1,7 @@
 """From the section `adversarial` of a recipe or an encoder to what a step trains on."""
 
 from collections.abc import Collection, Mapping
+from typing import TypeAlias
 
 from nlp_core.config.adversarial import (
     AdversarialConfig,
@@ -17,6 +18,9 @@ from nlp_core.objectives.augmentation import Cutoff, Mixup, check_mixup
 from nlp_core.objectives.objective import Noise, Objective
 from nlp_core.objectives.smoothness import Average, Smart, Vat
 
+Objectives: TypeAlias = dict[str, Objective]
+"""What a step of each task trains on."""
+
 
 def build_objectives(
     config: AdversarialConfig | AugmentationConfig | None,
@@ -26,7 +30,7 @@ def build_objectives(
     seed: int,
     num_steps: int,
     rank: int = 0,
-) -> dict[str, Objective]:
+) -> Objectives:
     """Build what a step of each task trains on; without a config, the loss as it is.
 
     Args:

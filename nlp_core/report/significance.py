@@ -153,11 +153,7 @@ def compare_rows(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) -> 
         runs: what the seeds of each cell predicted.
     """
     columns = list(_list_columns(comparison, _build_scores(comparison, runs)))
-    scores, samples = (
-        [column.scores for column in columns],
-        [column.samples for column in columns],
-    )
-    tests = find_p_values(scores, samples)
+    tests = find_p_values([item.scores for item in columns], [item.samples for item in columns])
     return [column.describe(p_values) for column, p_values in zip(columns, tests, strict=True)]
 
 

@@ -23,6 +23,7 @@ from nlp_core.kinds import LABEL
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan
+from nlp_core.objectives.build import Objectives
 from nlp_core.objectives.objective import Objective
 from nlp_core.prediction.split_prediction import EVALUATION_BATCH
 from nlp_core.training.loop import Trainer
@@ -96,12 +97,11 @@ class FewShotTrainer(Trainer):
                 "seed."
             )
         self.order = PairOrder(self.tasks, recipe, seed)
-        objective = PairObjective(self.item.trained_model)
-        if self.scaler is not None:
-            objective.scale = self.scaler.scale
-        self.objectives = {self.item.task.name: objective}
         self.validate_every = math.ceil(self.num_steps / VALIDATIONS)
         self.max_steps = self.num_steps  # the last step ends with a validation
+
+    def build_objectives(self, seed: int) -> Objectives:
+        return {name: PairObjective(item.trained_model) for name, item in self.tasks.items()}
 
     def prepare_validation(self) -> None:
         _fit_head(self.model, self.item)

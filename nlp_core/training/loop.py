@@ -17,7 +17,7 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.errors import TimeLimitError, TrainingError
 from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives.build import build_objectives
+from nlp_core.objectives.build import Objectives, build_objectives
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
 from nlp_core.training.average import build_average, measure_statistics
 from nlp_core.training.checkpoint import Best, Progress, is_usable, load_checkpoint, save_checkpoint
@@ -113,14 +113,7 @@ class Trainer:
             recipe.swa,
         )
         self.average = build_average(recipe, model, self.optimizer, self.learning_rate.swa_start)
-        self.objectives = build_objectives(
-            recipe.adversarial or recipe.augmentation,
-            {name: item.trained_model for name, item in self.tasks.items()},
-            self.main_tasks,
-            seed=seed,
-            num_steps=self.learning_rate.num_steps,
-            rank=self.processes.rank,
-        )
+        self.objectives = self.build_objectives(seed)
         self.precision = PRECISIONS.get(recipe.precision or "")
         self.scaler: torch.amp.GradScaler | None = None
         if self.precision == torch.float16:  # whose small gradients would become 0
@@ -129,6 +122,17 @@ class Trainer:
                 objective.scale = self.scaler.scale
         self.progress = Progress()
         self.best_states: dict[str, dict[str, Tensor]] = {}
+
+    def build_objectives(self, seed: int) -> Objectives:
+        """Return the objective of each task."""
+        return build_objectives(
+            self.recipe.adversarial or self.recipe.augmentation,
+            {name: item.trained_model for name, item in self.tasks.items()},
+            self.main_tasks,
+            seed=seed,
+            num_steps=self.learning_rate.num_steps,
+            rank=self.processes.rank,
+        )
 
     @property
     def num_steps(self) -> int:
