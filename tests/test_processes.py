@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,14 @@ from safetensors.torch import load_file
 from nlp_core.cli import main
 from nlp_core.errors import TrainingError
 from nlp_core.files import digest_file
-from nlp_core.training.processes import Processes, find_processes, start_processes
+from nlp_core.training.processes import LOOPBACK, Processes, find_processes, start_processes
 from tests.tiny import make_recipe, write_task
 from tests.tiny_training import make_params, project
 from tests.user_files import SMALL, write_tsv
 
 __all__ = ["project"]
 ROOT = Path(__file__).resolve().parent.parent
+LOCAL = "127.0.0.1"
 
 
 def launch(root: Path, number: int, stage: str = "finetune") -> None:
@@ -38,29 +39,42 @@ def launch(root: Path, number: int, stage: str = "finetune") -> None:
     assert done.returncode == 0, done.stderr
 
 
+def find_port() -> int:
+    """Return a free port outside the range from which the system takes those of its clients."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with socket.socket() as free, suppress(OSError):
+            free.bind((LOCAL, port))
+            return port
+    raise OSError("no free port")
+
+
 def launch_on_machines(root: Path) -> None:
     """Train the cell `tiny` on two machines with a process each and a folder that both see."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     environment = {"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)}
-    environment["ACCELERATE_USE_CPU"] = "true"
+    loopback = next(name for _, name in socket.if_nameindex() if name in LOOPBACK)
+    environment |= {"ACCELERATE_USE_CPU": "true", "GLOO_SOCKET_IFNAME": loopback}
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
-    launcher += ["--nproc_per_node", "1", "--master_addr", "127.0.0.1"]
-    launcher += ["--master_port", str(port)]
-    runs = [
-        subprocess.Popen(
-            [*launcher, "--node_rank", str(rank), "--module", "stages.finetune", "tiny"],
-            cwd=root,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in (0, 1)
-    ]
-    outputs = [run.communicate(timeout=300)[0] for run in runs]
-    assert [run.returncode for run in runs] == [0, 0], "\n".join(outputs)
+    launcher += ["--nproc_per_node", "1", "--master_addr", LOCAL, "--local_addr", LOCAL]
+    launcher += ["--master_port", str(find_port())]
+    logs = [root / f"machine-{rank}.log" for rank in (0, 1)]
+    runs = []
+    for rank, log in enumerate(logs):
+        with log.open("w") as output:
+            command = [*launcher, "--node_rank", str(rank), "--module", "stages.finetune", "tiny"]
+            runs.append(
+                subprocess.Popen(
+                    command, cwd=root, env=environment, stdout=output, stderr=subprocess.STDOUT
+                )
+            )
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            for run in runs:
+                run.wait(timeout=240)
+    finally:
+        for run in runs:
+            run.terminate()
+            run.wait()
+    assert [run.returncode for run in runs] == [0, 0], [log.read_text() for log in logs]
 
 
 @pytest.mark.slow
