@@ -117,6 +117,9 @@ def test_what_few_shot_training_cannot_use_is_an_error(
     assert "found shards with few_shot" in fail(capsys, "train", "a.tsv", *few, *parts)
     often = ["--set", "training.validations_per_epoch=2"]
     assert "found validations_per_epoch" in fail(capsys, "train", "a.tsv", *few, *often)
+    pruned = ["--set", 'training.pruning={"share": 0.5}', "--set", "training.kept_epoch=last"]
+    pruned += ["--set", "training.patience=null"]
+    assert "found pruning" in fail(capsys, "train", "a.tsv", *few, *pruned)
     single = ["--set", "training.batch_size=1"]
     assert "batch_size: found 1" in fail(capsys, "train", "a.tsv", *few, *single)
 

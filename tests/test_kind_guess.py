@@ -12,7 +12,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.format_guess import guess_format, guess_separator
 from nlp_core.data.guess import guess_data, guess_texts
 from nlp_core.data.kind_guess import guess_kind
-from nlp_core.data.readers.records import read_named
+from nlp_core.data.readers.records import read_named, read_records
 from nlp_core.data.readers.user import read_examples
 from nlp_core.errors import DataError
 from nlp_core.kinds import CLASSIFICATION, DIALOGUE, PARSING, REGRESSION, SPAN, TAGGING, Kind
@@ -141,6 +141,15 @@ def test_rows_of_empty_cells_are_skipped_in_every_format(tmp_path: Path) -> None
     path = put(tmp_path / "a.csv", "text,label\ngood film,pos\n,\nbad film,neg\n,\n")
     assert guess_data(path, CLASSIFICATION).reasons["label"] == "2 labels: neg, pos"
     assert guess_separator(put(tmp_path / "empty.csv", '""\n')) == ","
+
+
+def test_a_first_line_that_names_the_separator_for_excel_is_no_row(tmp_path: Path) -> None:
+    rows = "".join(f"a film, number {n};{'pos' if n % 2 else 'neg'}\n" for n in range(8))
+    path = put(tmp_path / "a.csv", f"sep=;\nreview;mood\n{rows}")
+    data = guess_data(path, CLASSIFICATION).data
+    assert (data.separator, data.header, data.texts, data.label) == (";", True, ["review"], "mood")
+    first = next(read_records(path, data))
+    assert (first.cells["mood"], first.lines) == ("neg", [3])
 
 
 @pytest.mark.parametrize("text", [",,\n,,\n", '""\n'])

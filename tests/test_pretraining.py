@@ -304,6 +304,15 @@ def test_wrong_values_are_refused(tmp_path: Path, changes: dict[str, Any], messa
         make_params(tmp_path, tiny=changes)
 
 
+def test_encoders_that_start_from_each_other_are_refused(tmp_path: Path) -> None:
+    one, two = (
+        {"init": f"artifacts/cells/{ENCODER['table']}/{name}", "tokenizer": None}
+        for name in ("two", "one")
+    )
+    with pytest.raises(ConfigError, match=r"encoders\.\w+\.init: found a cycle: (one|two) from "):
+        make_params(tmp_path, one=one, two=two)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [

@@ -168,6 +168,7 @@ class Params(ClosedModel):
                 self._check_export(where, cell)
         starts = {cell: self.find_start(cell) for cell in self.experiments}
         check_cycle("experiments.{}.init", starts)
+        check_cycle("encoders.{}.init", {name: item.parent for name, item in self.encoders.items()})
         return self
 
     def _check_experiment(self, where: str, cell: ExperimentConfig) -> None:
@@ -181,9 +182,9 @@ class Params(ClosedModel):
         check_known(f"{where}.data", "task", config.data, self.tasks)
         check_known(f"{where}.measured_on", "task", config.measured_on, self.tasks)
         self._check_init(where, config.init)
-        if config.init.startswith(CELLS):
+        if config.parent:
             others = [other for other in self.encoders if other != name]
-            check_known(f"{where}.init", "encoder", Path(config.init).name, others)
+            check_known(f"{where}.init", "encoder", config.parent, others)
 
     def _check_init(self, where: str, init: str) -> None:
         folder, _, name = init.rpartition("/")

@@ -1,11 +1,22 @@
 """The closed model of an encoder that is pretrained: an entry of encoders in grid/<table>.yaml."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
-from nlp_core.config.base import ClosedModel, Count, Name, Part, Positive, Probability, Seeds, Share
+from nlp_core.config.base import (
+    CELLS,
+    ClosedModel,
+    Count,
+    Name,
+    Part,
+    Positive,
+    Probability,
+    Seeds,
+    Share,
+)
 from nlp_core.config.optimizer import OptimizerConfig
 from nlp_core.config.recipe import (
     Frozen,
@@ -193,6 +204,11 @@ class EncoderConfig(ClosedModel):
     @property
     def num_steps(self) -> int:
         return sum(phase.steps for phase in self.phases)
+
+    @property
+    def parent(self) -> str | None:
+        """The encoder of the grid that it trains further, or None."""
+        return Path(self.init).name if self.init.startswith(CELLS) else None
 
     @property
     def begins_from_nothing(self) -> bool:

@@ -350,6 +350,7 @@ FOREIGN = ("mixing", "task_weights", "task_batch_sizes", "task_lr_scales", "dist
 NOT_FEW = (
     "adversarial",
     "augmentation",
+    "pruning",
     "resample",
     "accumulate",
     "shards",
@@ -376,7 +377,7 @@ class TrainingConfig(RecipeConfig):
     """Steps after which training ends in any case; null: all epochs."""
     few_shot: bool = False
     """Whether the encoder learns from pairs of examples, with one label or two, before the head is
-    fitted to its vectors. For a few examples of each label."""
+    fitted to its vectors. For a few examples of each label. `patience` ends no run."""
     calibration: Literal["temperature"] | None = "temperature"
     """How the confidence of a label is fitted on the part held out; null: it is not."""
 

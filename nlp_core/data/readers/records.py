@@ -175,13 +175,13 @@ def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[in
 
 def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     if not quoted:
-        for line in read_lines(path):
+        for line in _read_table(path, separator):
             if any(cells := line.text.split(separator)):
                 yield line.number, cells
         return
     csv.field_size_limit(LONGEST_CELL)
     # with their ends: offsets of entities count both characters of a CR LF in a cell
-    lines = (line.text + line.end for line in read_lines(path))
+    lines = (line.text + line.end for line in _read_table(path, separator))
     reader = csv.reader(lines, delimiter=separator, strict=True)
     start = 1
     try:
@@ -191,6 +191,13 @@ def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[i
             start = reader.line_num + 1
     except csv.Error as err:
         raise refuse(path, start, f"unbalanced quotes in this row ({err})") from err
+
+
+def _read_table(path: Path, separator: str) -> Iterator[Line]:
+    """Yield the lines of a file; a first one that only names the separator, for Excel, is empty."""
+    for line in read_lines(path):
+        names_separator = line.number == 1 and line.text == f"sep={separator}"
+        yield line._replace(text="") if names_separator else line
 
 
 def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
