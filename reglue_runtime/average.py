@@ -18,6 +18,7 @@ own, or numbers."""
 FORMS: Mapping[str, Form] = {
     "choice": "distribution",
     "tokens": "distribution",
+    "field": "values",
     "choices": "flags",
     "value": "values",
     "order": "values",

@@ -1,6 +1,7 @@
 """Ensembles: averages computed by hand, one graph of several models, bundles, users' mistakes."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,32 @@ def test_a_random_field_and_a_softmax_predict_the_mean_of_their_marginals(tmp_pa
     assert tags == [labels[idx] for idx in expected.argmax(-1)]
 
 
+def test_the_logits_of_random_fields_are_the_geometric_mean_of_labellings(tmp_path: Path) -> None:
+    members = make_members(tmp_path, TAGGER, TAGGER)
+    whole, split = join(members, "logits"), read_examples(members[0])
+    labels = whole.task.targets["tags"]
+    encoded = whole.featurizer.encode(split)
+    sizes = np.diff(split.texts["tokens"].offsets)
+    size = int(sizes.min())
+    rows = np.flatnonzero(sizes == size)
+    paths = np.array([*product(range(len(labels)), repeat=size)])
+    chances = np.zeros((len(rows), len(paths)))
+    for item in members:
+        batch = item.featurizer.encode(split).batch(rows)
+        ((name, (scores, _)),) = item.model.eval()(batch).items()
+        field = item.model.heads[name]
+        emission, start, end, step = (
+            part.detach().double().numpy()  # type: ignore[operator]
+            for part in (scores, field.start, field.end, field.transition)
+        )
+        own = start[paths[:, 0]] + end[paths[:, -1]] + step[paths[:, :-1], paths[:, 1:]].sum(1)
+        own = own + emission[:, np.arange(size), paths].sum(-1)
+        chances += own - np.log(np.exp(own).sum(-1, keepdims=True))
+    answers = predict(whole.model, encoded, whole.task.targets).answers["tags"]
+    expected = [[labels[idx] for idx in paths[best]] for best in chances.argmax(-1)]
+    assert [answers[row] for row in rows] == expected
+
+
 def test_an_ensemble_of_one_model_twice_is_that_model(tmp_path: Path) -> None:
     (member,) = make_members(tmp_path, WORDS, kind="classification")
     whole, split = join([member, member]), read_examples(member)
@@ -142,14 +169,20 @@ def test_models_with_other_labels_cannot_be_averaged(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_bundle_of_an_ensemble_answers_as_the_mean_of_its_members(tmp_path: Path) -> None:
-    members = make_members(tmp_path, TAGGER, SOFTMAX)
-    whole = join(members)
+@pytest.mark.parametrize(
+    ("graphs", "combination"), [((TAGGER, SOFTMAX), "probabilities"), ((TAGGER, TAGGER), "logits")]
+)
+def test_the_bundle_of_an_ensemble_answers_as_the_mean_of_its_members(
+    tmp_path: Path, graphs: tuple[dict[str, Any], ...], combination: str
+) -> None:
+    members = make_members(tmp_path, *graphs)
+    whole = join(members, combination)
     parity = export(whole, tmp_path / "bundle", variant="float32")
     assert parity.same_labels == parity.examples
     note = json.loads((tmp_path / "bundle/bundle.json").read_text())
     (head,) = note["heads"]
-    assert [item["output"] for item in head["members"]] == ["m1_tags", "m2_out"]
+    second = next(iter(graphs[1]["heads"]))
+    assert [item["output"] for item in head["members"]] == ["m1_tags", f"m2_{second}"]
     split = read_examples(whole)
     tags = predict(whole.model, whole.featurizer.encode(split), whole.task.targets).answers["tags"]
     words = split.texts["tokens"]

@@ -123,12 +123,15 @@ def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, 
         note["threshold"] = head.threshold
     if isinstance(head, TaggingHead | CRFTaggingHead):
         note["scheme"] = trained.task.scheme
-    if isinstance(trained.model, Ensemble):
-        ensemble, parts = trained.model, trained.model.parts[name]
-        heads = {part: ensemble.scored.heads[part] for part in parts}
-        members = [{"output": part} | _write_field(heads[part], part, folder) for part in parts]
-        return note | {"members": members, "combination": ensemble.combination}
     note |= _write_field(head, name, folder)
+    if isinstance(trained.model, Ensemble):
+        ensemble = trained.model
+        members = [{"output": part} for part in ensemble.parts[name]]
+        if not isinstance(head, CRFTaggingHead):
+            for item in members:
+                part = item["output"]
+                item |= _write_field(ensemble.scored.heads[part], part, folder)
+        return note | {"members": members, "combination": ensemble.combination}
     if type(head) in WRITTEN:
         note |= describe_writing(trained.model, name, note["labels"], folder)
     if isinstance(head, SpanHead):

@@ -4,6 +4,8 @@ Shape letters: B batch, T tokens, D width of the input, L labels, N real tokens 
 of a decoder, E width of a label.
 """
 
+from collections.abc import Sequence
+from copy import deepcopy
 from typing import Literal
 
 import torch
@@ -202,6 +204,17 @@ class CRFTaggingHead(EmissionHead):
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
         self.start = nn.Parameter(torch.zeros(num_labels))
         self.end = nn.Parameter(torch.zeros(num_labels))
+
+    def join(self, others: Sequence["CRFTaggingHead"]) -> "CRFTaggingHead":
+        """Return the field of the mean scores of several, for the mean of their emissions.
+
+        Its distribution over labellings is the normalised geometric mean of theirs.
+        """
+        joined = deepcopy(self)
+        for name in ("transition", "start", "end"):
+            parts = [getattr(head, name).detach() for head in (self, *others)]
+            getattr(joined, name).data = torch.stack(parts).mean(0)
+        return joined
 
     def loss(self, scores_BTL: TagScores, target_BT: Tags, mask_BT: Mask) -> Loss:
         chain, full_BT = self._chain(scores_BTL), _fill_empty(mask_BT)

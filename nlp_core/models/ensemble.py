@@ -52,8 +52,9 @@ class MemberModel(NamedTuple):
 class Ensemble(GraphModel):
     """The average of several models, decoded as the head of the first one.
 
-    Of random fields the marginals are averaged, so that each token gets its likeliest label. Heads
-    that write step by step choose each step together, by the product of their probabilities.
+    Random fields alone, with `logits`, become one field. In other ensembles their marginals are
+    averaged, so that each token gets its likeliest label. Heads that write step by step choose each
+    step together, by the product of their probabilities.
 
     Args:
         scored: a graph of all members, with all their heads.
@@ -75,10 +76,12 @@ class Ensemble(GraphModel):
         self.combination = combination
         for name, own in parts.items():
             head, *others = [scored.heads[part] for part in own]
-            if isinstance(head, CRFTaggingHead):
-                head = TaggingHead(1, head.emission.out_features)
-            elif isinstance(head, ExpertHead):
+            if isinstance(head, ExpertHead):
                 head = head.join(cast(list[ExpertHead], others))
+            elif isinstance(head, CRFTaggingHead) and plan.heads[name].head is TaggingHead:
+                head = TaggingHead(1, head.emission.out_features)
+            elif isinstance(head, CRFTaggingHead):
+                head = head.join(cast(list[CRFTaggingHead], others))
             self.heads[name] = head
 
     @property
@@ -99,6 +102,8 @@ class Ensemble(GraphModel):
         form = find_form(type(heads[0]))
         assert form is not None, name
         found = [self.members.score(part, layers, batch, informed) for part in parts]
+        if isinstance(head, CRFTaggingHead):
+            return torch.stack([scores for scores, _ in found]).mean(0), found[0][1]
         items = zip(heads, found, strict=True)
         predicted = [_predict(head, *scores).detach().numpy() for head, scores in items]
         mean = average(predicted, form, self.combination)
@@ -163,7 +168,7 @@ def join_members(
     for name, head in members[0].model.plan.heads.items():
         target = head.head.target
         parts[name] = [key for key, plan in whole.heads.items() if plan.head.target == target]
-        outer[name] = _plan_head(whole.heads[parts[name][0]])
+        outer[name] = _plan_head([whole.heads[part] for part in parts[name]], combination)
     plan = replace(whole, heads=outer)
     ensemble = Ensemble(GraphModel(whole, blocks, heads), plan, parts, combination)
     return ensemble, Featurizer(plan, vocabularies, featurizer.targets)
@@ -194,10 +199,11 @@ def _prefix(plan: ModelPlan, prefix: str) -> ModelPlan:
     return ModelPlan(plan.where, inputs, layers, heads)
 
 
-def _plan_head(head: HeadPlan) -> HeadPlan:
-    if not issubclass(head.head, CRFTaggingHead):
-        return head
-    return replace(head, head=TaggingHead, options={})
+def _plan_head(heads: Sequence[HeadPlan], combination: Combination) -> HeadPlan:
+    are_fields = [issubclass(plan.head, CRFTaggingHead) for plan in heads]
+    if not are_fields[0] or (all(are_fields) and combination == "logits"):
+        return heads[0]
+    return replace(heads[0], head=TaggingHead, options={})
 
 
 def _check(members: Sequence[MemberModel], combination: Combination, where: str) -> None:
