@@ -132,9 +132,10 @@ def check_replaceable(folder: Path, *, marker: str, name: str, option: str, forc
     Raises:
         UsageError: the folder holds something else, or its own kind and `force` is not set.
     """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    place = folder.resolve()  # as when it is replaced: a/.. exists although a does not
+    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
-    if not (folder / marker).is_file():
+    if not (place / marker).is_file():
         raise UsageError(
             f"{folder}: found something other than a {name}; choose another folder with {option}."
         )

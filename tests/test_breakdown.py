@@ -90,6 +90,16 @@ def test_sequences_are_compared_in_their_order(
     assert find(tables, "Worst examples").rows == [expected]
 
 
+def test_tags_without_types_are_compared_as_they_are() -> None:
+    run = Predictions(["NOUN", "VERB"], [["VERB", "NOUN"]] * 2, [["VERB", "NOUN"], ["VERB"] * 2])
+    tables = break_down(make_runs("tagging", run))
+    assert find(tables, "Do seeds agree?").rows == [
+        ["0 of 1", "1", "50.0"],
+        ["1 of 1", "1", "50.0"],
+    ]
+    assert find(tables, "Worst examples").rows == [["11", "VERB, NOUN", "VERB, VERB (1)", "1"]]
+
+
 def test_a_label_that_training_never_saw_has_no_probability() -> None:
     run = Predictions([*"ab"], [*"ac"], [*"aa"], np.array([[0.9, 0.1], [0.8, 0.2]]))
     assert find(break_down(make_runs("classification", run)), "Worst examples").rows == [

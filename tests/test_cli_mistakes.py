@@ -27,6 +27,9 @@ pytestmark = pytest.mark.usefixtures("place")
         ("vocabulary.json", b"{", "vocabulary.json: found another sha256"),
         ("run.json", b"{}", "found the format None, expected 1"),
         ("run.json", b'{"format": 99, "plugins": []}', "found the format 99, expected 1"),
+        ("run.json", b'{"format": 2, "plugins": []}', "or no digests of files"),
+        ("run.json", b'{"format": 1, "plugins": 5}', "found no list of plugins"),
+        ("run.json", b'{"format": 1, "plugins": [{"a": 1}]}', "found no list of plugins"),
     ],
 )
 def test_a_damaged_folder_is_refused(

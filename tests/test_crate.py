@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from nlp_core.cli import main
+from nlp_core.report.citation import read_citation
 from nlp_core.report.crate import METADATA, PROFILES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -118,6 +119,12 @@ def test_the_crate_meets_what_its_profile_requires(crate: Path) -> None:
         requirement_severity=models.Severity.REQUIRED,
     )
     assert [issue.message for issue in services.validate(settings).get_issues()] == []
+
+
+def test_an_author_may_have_a_number_for_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "CITATION.cff"
+    path.write_text("authors: [{name: 42}]\nversion: 1\nlicense: MIT\n")
+    assert read_citation(path).authors == "42"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nlp_core.cli import default_model, main
-from nlp_core.cli.default_model import PIECES_A_SECOND
+from nlp_core.cli import main, training_time
+from nlp_core.cli.training_time import PIECES_A_SECOND
 from nlp_core.data.kind_guess import guess_kind
 from nlp_core.errors import DataError
 from tests.tiny_encoder import write_encoder
@@ -133,6 +133,8 @@ def test_arguments_that_do_not_fit_are_an_error(
     for other in (["--epochs", "1"], ["--train", "a.tsv"]):
         found = fail(capsys, "train", "m.json", *other, "--minutes", "1")
         assert f"--minutes: found with {other[0]}" in found
+    found = fail(capsys, "train", "a.tsv", "--minutes", "1", "--set", "training.epochs=2")
+    assert "--minutes: found with --set training.epochs" in found
 
 
 def test_set_corrects_a_guess_before_it_is_used(
@@ -185,7 +187,7 @@ def test_the_last_epoch_may_be_a_part(place: Path, words: int, pieces: float) ->
 def test_two_processes_share_long_batches_where_time_is_short(
     place: Path, monkeypatch: pytest.MonkeyPatch, passes: float, shards: int | None
 ) -> None:
-    monkeypatch.setattr(default_model, "LEAST_PIECES", 10)
+    monkeypatch.setattr(training_time, "LEAST_PIECES", 10)
     rows = [f"good film {idx}\t{'ab'[idx % 2]}\n" for idx in range(40)]
     (place / "a.tsv").write_text("".join(rows))
     minutes = passes * 40 * 6 / PIECES_A_SECOND / 60
@@ -207,7 +209,7 @@ def test_two_processes_share_long_batches_where_time_is_short(
 def test_long_texts_are_cut_where_time_is_short(
     place: Path, monkeypatch: pytest.MonkeyPatch, kind: str, passes: float, length: int
 ) -> None:
-    monkeypatch.setattr(default_model, "LENGTHS", (12, 8))
+    monkeypatch.setattr(training_time, "LENGTHS", (12, 8))
     name = "a.conll" if kind == "tagging" else "a.tsv"
     write_conll(place / "a.conll")
     rows = [f"{'good ' * 50}{idx}\t{'ab'[idx % 2]}\n" for idx in range(40)]
@@ -228,3 +230,55 @@ def test_the_head_of_many_labels_learns_faster_than_the_encoder(place: Path, lab
     found = json.loads((place / "out/model.json").read_text())["training"]["optimizer"]
     rates = (found["lr"], found.get("encoder_lr_scale"))
     assert rates == ((1e-3, 0.1) if labels == 20 else (1e-4, None))
+
+
+WRONG_VALUES = {
+    "training.batch_size=0": "training.batch_size: found 0",
+    "training.batch_size=x": "training.batch_size: found 'x'",
+    "training=5": "training: found 5",
+    "layers.encoder.max_length=x": "max_length",
+    "layers.encoder.name=other": "unknown input or layer 'encoder'",
+    "layers=[]": "layers",
+    "heads.label=3": "found 3",
+}
+
+
+@pytest.mark.parametrize("value", WRONG_VALUES)
+def test_a_wrong_value_is_named_before_the_time_is_counted(
+    place: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    (place / "a.tsv").write_text("".join(f"good {n}\t{'ab'[n % 2]}\n" for n in range(40)))
+    train = ["train", "a.tsv", "--init", str(write_encoder(place)), "--minutes", "0.0001"]
+    assert WRONG_VALUES[value] in fail(capsys, *train, "--set", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "shards", "steps"),
+    [("training.shards=null", None, 2), ("training.accumulate=2", None, 2), ("", 2, 3)],
+)
+def test_the_time_is_not_that_of_shards_that_the_user_excludes(
+    place: Path, monkeypatch: pytest.MonkeyPatch, value: str, shards: int | None, steps: int
+) -> None:
+    monkeypatch.setattr(training_time, "LEAST_PIECES", 10)
+    rows = [f"good film {idx}\t{'ab'[idx % 2]}\n" for idx in range(40)]
+    (place / "a.tsv").write_text("".join(rows))
+    minutes = 0.5 * 40 * (1.3 * 3 + 2) / PIECES_A_SECOND / 60
+    options = ["--init", str(write_encoder(place)), "--minutes", str(minutes)]
+    options += ["--set", value] if value else []
+    main(["train", "a.tsv", *options, "-o", "out"])
+    training = json.loads((place / "out/model.json").read_text())["training"]
+    assert (training["max_steps"], training.get("shards")) == (steps, shards)
+
+
+def test_a_length_that_the_user_gives_stays_and_takes_its_time(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_time, "LENGTHS", (8,))
+    rows = [f"{'good ' * 50}{idx}\t{'ab'[idx % 2]}\n" for idx in range(40)]
+    (place / "a.tsv").write_text("".join(rows))
+    options = ["--init", str(write_encoder(place)), "--set", "layers.encoder.max_length=16"]
+    options += ["--minutes", str(1.01 * 40 * 16 / PIECES_A_SECOND / 60)]
+    main(["train", "a.tsv", *options, "-o", "out"])
+    model = json.loads((place / "out/model.json").read_text())
+    assert model["layers"][0]["max_length"] == 16
+    assert model["training"]["max_steps"] == int(1.01 * 40 / model["training"]["batch_size"])

@@ -11,7 +11,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.files import write_json
 from nlp_core.report.comparison import find_interval
 from nlp_core.report.difference import list_moved, read_revision
-from nlp_core.report.results import Score
+from nlp_core.report.results import CellResult, Score
 
 
 def write(root: Path, **cells: list[float]) -> None:
@@ -72,6 +72,29 @@ def test_moved_new_and_removed_scores_are_listed(repository: Path) -> None:
     interval = find_interval(score([75.0, 76.5]), score([70.0, 71.0]))
     assert found["moved"].interval == pytest.approx(interval, abs=1e-4)  # six decimal places
     assert list(list_moved(before, before)) == []
+
+
+def test_names_of_tasks_and_labels_are_not_taken_for_times_or_splits() -> None:
+    task = {"kind": "classification", "select_split": "dev", "report_split": "test"}
+    facts: dict[str, object] = {"model": "m", "recipe": "r", "seeds": [1], "data": {}}
+    facts |= {
+        "init": None,
+        "parameters": {},
+        "fingerprint": {},
+        "numerics": 1,
+        "epochs": {},
+        "footnotes": [],
+    }
+    names = ["latency.dev.f1", "latency.test.f1", "other.dev.f1@v.test"]
+    cell = CellResult.model_validate(
+        facts
+        | {
+            "tasks": {"latency": task, "other": task},
+            "metrics": dict.fromkeys(names, score([1.0, 2.0])),
+        }
+    )
+    assert not cell.is_timed
+    assert [*cell.reported] == ["latency.test.f1"]
 
 
 def test_all_reported_splits_and_their_mean_count(repository: Path) -> None:

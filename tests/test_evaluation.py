@@ -146,6 +146,24 @@ def test_missing_predictions_are_named(tmp_path: Path) -> None:
         evaluate(root)
 
 
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"{}", b"\xff\xfe{}"])
+def test_a_damaged_history_is_named(tmp_path: Path, content: bytes) -> None:
+    make_project(tmp_path)
+    (tmp_path / "artifacts/cells/trial/alpha/seed-1/history.jsonl").write_bytes(content)
+    with pytest.raises(DataError, match=r"alpha/seed-1/history\.jsonl: the file is damaged"):
+        evaluate_table("trial", tmp_path)
+
+
+def test_a_page_of_predictions_that_is_damaged_is_named(tmp_path: Path) -> None:
+    make_project(tmp_path)
+    path = tmp_path / "artifacts/cells/trial/alpha/seed-1/predictions/alpha.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:40] = b"\xff" * 36  # the head of the first page; the file's own is at its end
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"alpha\.parquet: .*damaged; run `dvc repro --force"):
+        evaluate_table("trial", tmp_path)
+
+
 def test_the_reported_split_must_be_predicted(tmp_path: Path) -> None:
     root = make_project(tmp_path)
     path = root / "artifacts/cells/trial/alpha/cell.json"

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from nlp_core.errors import DataError
+from nlp_core.errors import DataError, UsageError
 from nlp_core.files import (
     ask_git,
     check_digest,
+    check_replaceable,
     digest_file,
     digest_json,
     digest_path,
@@ -22,6 +23,14 @@ from nlp_core.files import (
     replacing_folder,
     write_json,
 )
+
+
+def test_a_path_through_a_missing_folder_is_the_folder_that_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("mine")
+    with pytest.raises(UsageError, match="found something other than a site"):
+        check_replaceable(
+            tmp_path / "new" / "..", marker="site.json", name="site", option="--out", force=True
+        )
 
 
 def test_a_digest_tells_small_numbers_apart() -> None:

@@ -152,6 +152,17 @@ def test_the_report_has_runs_and_machine_and_is_the_same_again(
     assert [path.read_bytes() for path in paths] == before
 
 
+def test_times_of_a_table_without_a_timing_are_an_error(
+    root: Path, timed: timing.TimedExport
+) -> None:
+    evaluate_table("times", root, time_export=lambda *_: timed)
+    path = root / "params.yaml"
+    params = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(params | {"exports": {}, "timing": {}}))
+    with pytest.raises(DataError, match=r"results/times\.json: found the timed cell 'beta_eager'"):
+        write_report("times", root)
+
+
 def test_a_cell_trained_otherwise_is_refused(root: Path, timed: timing.TimedExport) -> None:
     path = root / "params.yaml"
     path.write_text(path.read_text().replace("numerics: 1", "numerics: 2"))

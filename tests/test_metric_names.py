@@ -45,6 +45,8 @@ def test_a_name_is_taken_apart(name: str, parsed: tuple[str, float | None, str |
         ("multi_label", "auc", r"unknown metric 'auc' of the kind 'multi_label'"),
         ("multi_label", "accuracy", r"unknown metric 'accuracy'"),
         ("tagging", "auc@good", r"unknown metric 'auc@good' of the kind 'tagging'"),
+        ("retrieval", "recall@0", r"found the depth '0', expected a whole number above 0"),
+        ("retrieval", f"mrr@{'9' * 5000}", r"found the depth '9+', expected .* at most 9 digits"),
     ],
 )
 def test_a_name_that_is_none_is_refused(kind: str, name: str, message: str) -> None:
@@ -62,7 +64,9 @@ def test_less_of_an_error_is_better(name: str) -> None:
     assert not is_better(name, 3.0, 2.0)
 
 
-@pytest.mark.parametrize("name", ["f1", "dev.auc@mse", "test.recall_at_precision@0.9", "pearson"])
+@pytest.mark.parametrize(
+    "name", ["f1", "dev.auc@mse", "test.recall_at_precision@0.9", "pearson", "size.test.f1"]
+)
 def test_more_of_a_score_is_better(name: str) -> None:
     assert not is_lower_better(name)
     assert is_better(name, 2.0, 1.0)

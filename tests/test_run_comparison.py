@@ -1,9 +1,12 @@
 """Trained folders compared on the same rows."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 from sklearn.metrics import f1_score
@@ -107,6 +110,12 @@ def test_folders_are_compared_by_what_they_measured_or_by_a_file(
     main(["compare", "short", "long"])
     assert "long - short" in capsys.readouterr().out
     assert "held: found other rows" in fail(capsys, "compare", "short", "held")
+    # of equal labels, as two seeds may hold out
+    moved = shutil.copytree(place / "held", place / "moved") / "predictions.parquet"
+    table = pq.read_table(moved)
+    ids = pc.add(table["id"], 1)
+    pq.write_table(table.set_column(table.column_names.index("id"), "id", ids), moved)
+    assert "moved: found other rows" in fail(capsys, "compare", "held", "moved")
     stored_in = place / "held" / "predictions.parquet"
     stored_in.write_bytes(b"cut off")
     assert "found no parquet file" in fail(capsys, "compare", "short", "held")

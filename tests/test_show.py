@@ -88,6 +88,15 @@ def test_a_wrong_model_draws_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
     )
 
 
+def test_only_one_form_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "model.svg"
+    with pytest.raises(SystemExit) as caught:
+        main(["show", str(FILES[0]), "--svg", str(path), "--json"])
+    assert caught.value.code == 2
+    assert "show: found --svg and --json, expected one of them" in capsys.readouterr().err
+    assert not path.exists()
+
+
 def test_show_draws_every_layer_as_svg(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "model.svg"
     assert run(capsys, "show", str(FILES[1]), "--svg", str(path)) == []

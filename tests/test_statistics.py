@@ -1,6 +1,7 @@
 """Intervals, tests and letters: against scipy and scikit-learn, and on the committed results."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -263,6 +264,28 @@ def test_areas_of_a_single_question_show_no_difference() -> None:
     one, _ = make_area(20, seed=1, questions=1)
     two, _ = make_area(20, seed=2, questions=1)
     assert swap_examples([{"one": one, "two": two}]) == [{Pair("one", "two"): 1.0}]
+
+
+@pytest.mark.parametrize(("rows", "p_value"), [(2, 1.0), (6, 2 / 20), (40, 2 / math.comb(40, 20))])
+def test_a_perfect_area_differs_from_that_of_constant_scores(rows: int, p_value: float) -> None:
+    target = ["0", "1"] * (rows // 2)
+    scores = {"right": np.array([0.1, 0.9] * (rows // 2)), "constant": np.full(rows, 0.5)}
+    runs = {
+        name: Predictions(["0", "1"], target, target, np.stack([1 - score, score], 1))
+        for name, score in scores.items()
+    }
+    areas = {name: build_score("classification", "auc", [run]) for name, run in runs.items()}
+    found = {name: area for name, area in areas.items() if area is not None}
+    pair = Pair("right", "constant")
+    assert swap_examples([found]) == [{pair: pytest.approx(p_value)}]
+    same = {name: found["right"] for name in found}
+    assert swap_examples([same]) == [{pair: 1.0}]
+
+
+def test_a_label_that_training_never_saw_counts_as_one_of_several() -> None:
+    run = Predictions(["a", "b"], [*"abz"], [*"aba"])
+    assert build_score("classification", "matthews", [run]) is None
+    assert build_score("classification", "matthews", [replace(run, target=[*"aba"])]) is not None
 
 
 def test_the_correlation_of_several_labels_has_no_interval() -> None:

@@ -203,6 +203,9 @@ def test_a_test_file_that_comes_later_is_measured(
         metrics = json.loads((place / "x/search.json").read_text())["metrics"]
         assert [*metrics] == ["dev", *(["test"] if more else [])]
     assert "--epochs: is for a model file" in fail(capsys, "search", "wikiqa", "cnn", *space)
+    assert "found -1, expected 0 or more" in fail(capsys, *search, "--search-seed", "-1")
+    cell = ["search", "wikiqa", "cnn", *space[:4], "--seed", "-1"]
+    assert "--seed: found -1, expected 0 to" in fail(capsys, *cell)
 
 
 class _Killer:

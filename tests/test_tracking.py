@@ -1,7 +1,9 @@
-"""Tests of nlp_core/tracking/store.py."""
+"""Tests of nlp_core/tracking/."""
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +44,14 @@ LOCK: dict[str, Any] = {
         }
     },
 }
+
+DAMAGED = (
+    "dvc.lock",
+    "results/trial.json",
+    "runs/trial/alpha/seed-1.json",
+    "artifacts/cells/trial/alpha/cell.json",
+    "artifacts/cells/trial/alpha/seed-1/history.jsonl",
+)
 
 
 @pytest.fixture
@@ -203,18 +213,19 @@ def test_an_encoder_may_have_several_seeds(root: Path) -> None:
     assert [len(seed.points) for seed in found.seeds] == [4, 2]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "dvc.lock",
-        "results/trial.json",
-        "runs/trial/alpha/seed-1.json",
-        "artifacts/cells/trial/alpha/cell.json",
-        "artifacts/cells/trial/alpha/seed-1/history.jsonl",
-    ],
-)
+@pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_file_is_an_error_that_names_it(root: Path, name: str) -> None:
     (root / name).write_text('{"a": b: c')
+    with pytest.raises(DataError, match=f"{name}: not valid"):
+        collect(root)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe{}", b"[1]"])
+@pytest.mark.parametrize("name", DAMAGED)
+def test_bytes_of_no_record_are_an_error_that_names_the_file(
+    root: Path, name: str, content: bytes
+) -> None:
+    (root / name).write_bytes(content)
     with pytest.raises(DataError, match=f"{name}: not valid"):
         collect(root)
 
@@ -241,6 +252,33 @@ def test_what_is_no_database_is_an_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(UsageError, match="other than an SQLite file"), open_store(path):
             pass
+
+
+def test_a_database_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE things(a)")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="found the database of another program"), open_store(path):
+        pass
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_mlflow_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "newer.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE alembic_version(version_num VARCHAR(32))")
+        database.execute("INSERT INTO alembic_version VALUES('ffffffffffff')")
+    message = "found a database of another version of MLflow"
+    with pytest.raises(UsageError, match=message), open_store(path):
+        pass
+
+
+def test_a_damaged_database_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "cut.db"
+    path.write_bytes(b"SQLite format 3\0" + b"\1" * 200)
+    with pytest.raises(UsageError, match="found a damaged SQLite file"), open_store(path):
+        pass
 
 
 def test_flatten_leaves_out_what_is_not_set() -> None:

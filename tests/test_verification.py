@@ -182,6 +182,23 @@ def test_another_machine_is_compared_by_the_spread_of_the_seeds(
     assert not verdict.has_passed
 
 
+def test_another_machine_names_changed_data_and_a_metric_that_was_not_measured(
+    params: Params, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(determinism, "run_probe", lambda: Probe({}, "1" * 16))
+    results = project / "results/sample.json"
+    note = read_mapping(results)
+    (task,) = note["cells"][CELL]["data"]
+    note["cells"][CELL]["data"][task] = "sha256:" + "0" * 64
+    write_json(results, note)
+    verdict = verify_one(params, project)
+    assert verdict.details[1].startswith(f"the data of {task} are not the committed ones")
+    del note["cells"][CELL]["metrics"]["test.accuracy"]
+    write_json(results, note)
+    with pytest.raises(DataError, match=r"tiny: found no test\.accuracy, .*measure the cell again"):
+        verify_one(params, project)
+
+
 def test_another_machine_is_judged_by_every_task_and_reported_split() -> None:
     facts = {"kind": "classification", "labels": [], "scheme": None, "footnotes": []}
     one = facts | {"metrics": ["f1", "accuracy"], "select_split": "dev", "report_split": "test"}

@@ -69,7 +69,11 @@ def test_the_command_learns_a_tokenizer_from_files(
     cased = read_pieces((place / "t.json").read_text(), "t").tokenizer
     assert cased.encode("The cat").tokens == ["[CLS]", "The", "cat", "[SEP]"]
     capsys.readouterr()
-    for change, message in (([], "use --force"), (["--texts", "gone.txt"], "no such file")):
+    for change, message in (
+        ([], "use --force"),
+        (["--texts", "gone.txt"], "no such file"),
+        (["--vocab-size", f"{10**30}"], "expected at most 10000000"),
+    ):
         with pytest.raises(SystemExit):
             main([*command, *change, *(["--force"] if change else [])])
         assert message in capsys.readouterr().err

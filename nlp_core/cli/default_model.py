@@ -6,7 +6,6 @@ It starts from the best that is at hand: a sentence encoder, else word vectors, 
 import argparse
 import json
 import logging
-import math
 import shlex
 from collections.abc import Sequence
 from itertools import islice
@@ -15,7 +14,13 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
-from nlp_core.cli.training_files import change_guess, change_model, list_assignments
+from nlp_core.cli.training_files import (
+    change_guess,
+    change_model,
+    list_assignments,
+    list_paths,
+)
+from nlp_core.cli.training_time import MINUTES, PIECES_A_WORD, SAMPLE, fit_time
 from nlp_core.config.base import read_mapping
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import Guess, count_rows, guess_data
@@ -30,7 +35,6 @@ from nlp_core.encoders.folder import (
 )
 from nlp_core.errors import UsageError
 from nlp_core.files import MANIFEST
-from nlp_core.heads import HEADS
 from nlp_core.kinds import LABEL
 from nlp_core.prediction.trained_folder import CALIBRATION, MODEL, is_trained
 from nlp_core.report.run_page import HTML, write_run_page
@@ -40,21 +44,7 @@ log = logging.getLogger(__name__)
 
 ENCODER = Path("data/processed/minilm")
 VECTORS = Path("data/processed/glove")
-MINUTES = 8.0
-"""What training of an encoder may take."""
-PIECES_A_SECOND = 500
-"""Word pieces that a small encoder trains on in a second, on one core of a server."""
-SHARDS, GAIN, LEAST_PIECES = 2, 1.4, 500
-"""Shards of a batch for two processes, how much faster these are taken to train, and the least
-pieces of a batch that they share: the exchange of gradients takes as long as 200 pieces."""
-PASSES, LENGTHS, SAVED = 1.5, (96, 64, 48), 0.1
-"""Passes over the rows that there must be time for, the lengths in pieces that texts are cut to for
-it, and the share of the pieces that a cut must save. The topic of a text is mostly clear from its
-beginning."""
-PIECES_A_WORD = 1.3
-SAMPLE, MOST_ROWS = 1000, 100_000
-CONTEXT_WORDS = 200
-"""Words of a question and its context, about."""
+MOST_ROWS = 100_000
 ENCODER_LR = 1e-4
 HEAD_LR, MANY_LABELS = 1e-3, 20
 """Labels from which on the head must learn faster than the encoder, to know them all in time."""
@@ -99,13 +89,14 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
         is_few = rows <= FEW_EXAMPLES * min(labels, MOST_FEW_LABELS)
         if not writes:
             _fit_encoder(content, is_few=is_few)
-        given = {assignment.partition("=")[0].strip() for assignment in assignments}
+        given = list_paths(options)
         if labels >= MANY_LABELS and not is_few and "training.optimizer.lr" not in given:
             rates = {"lr": HEAD_LR, "encoder_lr_scale": ENCODER_LR / HEAD_LR}
             content["training"]["optimizer"] |= rates
         change_model(content, assignments)  # the steps that fit into the time depend on it
         if "training.epochs" not in given:
-            _fit_time(content, path, guess.data, rows, options.minutes or MINUTES)
+            minutes = options.minutes or MINUTES
+            fit_time(content, path, guess.data, rows, minutes=minutes, given=given)
         reason += "; few examples of a label, so it learns from pairs" if is_few else ""
     if vectors is not None:
         table, dim = _choose_table(vectors)
@@ -134,55 +125,9 @@ def _fit_encoder(content: dict[str, Any], *, is_few: bool) -> None:  # Any: JSON
             layer["frozen"] = "embeddings"  # half of the weights of a small encoder
 
 
-def _fit_time(
-    content: dict[str, Any],  # Any: JSON
-    path: Path,
-    data: DataConfig,
-    rows: int,
-    minutes: float,
-) -> None:
-    """Set the epochs that fit into the time, of the last one perhaps only some steps.
-
-    Where time is short, two processes share each batch, and long texts are cut if the label of a
-    whole text is learnt.
-    """
-    layer = next(one for one in content["layers"] if one["name"] == "encoder")
-    training, sizes = content["training"], _count_pieces(path, data)
-    is_whole = any(HEADS.get(head["head"]).whole for head in content["heads"].values())
-    can_share = not is_whole and not training.get("few_shot")
-
-    def fit(length: int) -> tuple[float, float, bool]:
-        """Return a row's pieces, the passes there is time for, and whether processes share them."""
-        pieces = fmean(sum(min(size, length) for size in row) for row in sizes)
-        passes = minutes * 60 * PIECES_A_SECOND / (rows * pieces)
-        is_shared = can_share and passes < training["epochs"]
-        is_shared = is_shared and training["batch_size"] * pieces >= LEAST_PIECES
-        return pieces, passes * GAIN if is_shared else passes, is_shared
-
-    pieces, passes, is_shared = fit(layer["max_length"])
-    for length in LENGTHS if data.kind.has_label and not data.kind.has_tags else ():
-        fewer, more, is_also = fit(length)
-        if passes < PASSES and length < layer["max_length"] and fewer < (1 - SAVED) * pieces:
-            layer["max_length"] = length
-            pieces, passes, is_shared = fewer, more, is_also
-    if is_shared:
-        training["shards"] = SHARDS
-    if passes < training["epochs"]:
-        training["epochs"] = math.ceil(passes)
-        training["max_steps"] = max(int(passes * rows / training["batch_size"]), 1)
-
-
 def _count_labels(path: Path, data: DataConfig) -> int:
     examples = islice(read_examples(path, data), MOST_ROWS)
     return len({example.targets[LABEL][0] for example in examples})
-
-
-def _count_pieces(path: Path, data: DataConfig) -> list[list[float]]:
-    """Return about how many word pieces each text of the first rows has."""
-    if data.kind.has_passages:
-        return [[PIECES_A_WORD * CONTEXT_WORDS + 2]]
-    first = islice(read_examples(path, data, labelled=False), SAMPLE)
-    return [[PIECES_A_WORD * len(text) + 2 for text in example.texts] for example in first]
 
 
 def _find_template(found: KindGuess | None) -> str:
@@ -270,11 +215,13 @@ def check_default(options: argparse.Namespace) -> None:
     """Raise UsageError if an argument is for a model file only, or for a data file only."""
     if options.minutes is not None and not options.minutes > 0:
         raise UsageError(f"--minutes: found {options.minutes:g}, expected a number above 0.")
-    other = "--train" if options.train is not None else "--epochs"
-    if options.minutes is not None and (options.train is not None or options.epochs is not None):
+    others = {"--train": options.train, "--epochs": options.epochs}
+    found = [name for name, value in others.items() if value is not None]
+    found += ["--set training.epochs"] if "training.epochs" in list_paths(options) else []
+    if options.minutes is not None and found:
         raise UsageError(
-            f"--minutes: found with {other}, expected one of them; --time-limit stops a training, "
-            "which the same command resumes."
+            f"--minutes: found with {found[0]}, expected one of them; --time-limit stops a "
+            "training, which the same command resumes."
         )
     if options.train is None and _is_model(options.file):
         raise UsageError(

@@ -19,6 +19,8 @@ from nlp_core.files import write_text
 GROUP = "train on your own file"
 PLACE = 11
 HAS_JSON = True
+MOST_PIECES = 10_000_000
+"""The library reserves memory for all of them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +36,10 @@ def run(options: argparse.Namespace) -> None:
     output: Path = options.output
     if output.exists() and not options.force:
         raise UsageError(f"{output}: the file exists; name another one, or use --force.")
+    if options.vocab_size > MOST_PIECES:
+        raise UsageError(
+            f"--vocab-size: found {options.vocab_size}, expected at most {MOST_PIECES}."
+        )
     for path in options.texts:
         check_file(path)
 

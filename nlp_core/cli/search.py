@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.cli.output import print_json, show_log, show_metrics
-from nlp_core.cli.training_files import add_inputs, add_output, read_inputs, read_own_model
+from nlp_core.cli.training_files import (
+    add_inputs,
+    add_output,
+    check_seed,
+    read_inputs,
+    read_own_model,
+)
 from nlp_core.config.base import check_known, read_config, read_mapping
 from nlp_core.config.model import format_model, parse_model
 from nlp_core.config.params import read_params
@@ -82,6 +88,8 @@ def run(options: argparse.Namespace) -> None:
     for name in ("trials", "jobs"):
         if getattr(options, name) < 1:
             raise UsageError(f"--{name}: found {getattr(options, name)}, expected 1 or more.")
+    if options.search_seed < 0:
+        raise UsageError(f"--search-seed: found {options.search_seed}, expected 0 or more.")
     searched, search = _read_search(options)
     key = {
         "space": {path: item.model_dump(mode="json") for path, item in search.space.values.items()},
@@ -182,6 +190,7 @@ def _read_cell(options: argparse.Namespace) -> Searched:
             f"--{given[0].replace('_', '-')}: is for a model file; a cell has its own data and "
             "values."
         )
+    check_seed(options.seed)
     table, name = options.model
     params = read_params(Path("params.yaml"))
     known = [key for key, item in params.experiments.items() if item.table == table]

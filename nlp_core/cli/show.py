@@ -16,6 +16,7 @@ from rich.text import Text
 
 from nlp_core.cli.output import open_console, print_json
 from nlp_core.config.model import ModelConfig, read_model
+from nlp_core.errors import UsageError
 from nlp_core.files import write_text
 from nlp_core.models.description import Node, describe_plan, write_mermaid
 from nlp_core.models.plan import plan_model
@@ -35,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    forms = [name for name in ("mermaid", "svg", "json") if getattr(options, name)]
+    if len(forms) > 1:
+        raise UsageError(f"show: found --{forms[0]} and --{forms[1]}, expected one of them.")
     config = read_model(options.model)
     nodes = describe_plan(plan_model(config, where=str(options.model)))
     if options.svg is not None:

@@ -78,6 +78,12 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     add_plugin(parser)
 
 
+def check_seed(seed: int) -> None:
+    """Raise UsageError if no training can have the seed."""
+    if not 0 <= seed <= LAST_SEED:
+        raise UsageError(f"--seed: found {seed}, expected 0 to {LAST_SEED}.")
+
+
 def list_assignments(options: argparse.Namespace) -> list[str]:
     """Return what the options change in a model file, as `--set` has it."""
     values = {path: getattr(options, name) for name, path in SHORTHANDS.items()}
@@ -85,6 +91,11 @@ def list_assignments(options: argparse.Namespace) -> list[str]:
         f"{path}={json.dumps(value)}" for path, value in values.items() if value is not None
     ]
     return [*options.set, *shorthands]
+
+
+def list_paths(options: argparse.Namespace) -> set[str]:
+    """Return the paths of the values that the options change in a model file."""
+    return {item.partition("=")[0].strip() for item in list_assignments(options)}
 
 
 def change_model(model: Content, assignments: Iterable[str]) -> None:
@@ -141,8 +152,7 @@ def read_inputs(
         where: the name of the model file.
         read_model: returns its content; called after plug-ins are loaded. It may set options.
     """
-    if not 0 <= options.seed <= LAST_SEED:
-        raise UsageError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
+    check_seed(options.seed)
     if options.max_vectors is not None and options.max_vectors < 1:
         raise UsageError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
     if options.max_vectors is not None and (options.vectors is None or options.vectors.is_dir()):

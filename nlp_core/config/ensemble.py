@@ -47,10 +47,10 @@ class EnsembleConfig(ClosedModel):
     members: Annotated[list[EnsembleMemberConfig], Field(min_length=1)]
     combination: Combination
     """What is averaged: the probability of each label (of a random field, that of each tag at its
-    token), or the logits, which is the geometric mean of the probabilities (of random fields alone,
-    that of whole labellings). Numbers and the scores of ranking heads are averaged as they are.
-    Trees and texts are written by `logits`: the members choose each step by the product of their
-    probabilities."""
+    token), or the logits, which is the geometric mean of the probabilities (where all members are
+    random fields, that of whole labellings). Numbers and the scores of ranking heads are averaged
+    as they are. Trees and texts are written by `logits`: the members choose each step by the
+    product of their probabilities."""
     repeats: Count = 1
     """How many ensembles share the members' seeds equally, in their order. The table shows their
     mean and spread; one has no spread over seeds."""

@@ -24,6 +24,7 @@ LABEL = "@LABEL"
 PRECISION = "@PRECISION"
 THRESHOLD = "@THRESHOLD"
 DEPTH = "@DEPTH"
+MOST_DIGITS = 9  # of a depth
 MEASURED_COSTS = ("latency.", "size.")
 """How the names begin of what an export costs: milliseconds and megabytes."""
 
@@ -97,10 +98,8 @@ def find_metric(name: str) -> Metric | None:
 
 def is_lower_better(metric: str) -> bool:
     """Return whether less is better, of a metric or of what was measured of an export."""
-    if metric.startswith(MEASURED_COSTS):
-        return True
-    found = find_metric(metric)
-    return found is not None and found.better == "lower"
+    found = find_metric(metric)  # first: a task may be called size
+    return metric.startswith(MEASURED_COSTS) if found is None else found.better == "lower"
 
 
 def is_better(metric: str, score: float, other: float) -> bool:
@@ -146,10 +145,10 @@ def parse_metric(
             )
         return MetricCall(f"{base}{THRESHOLD}", threshold, None)
     if at and f"{base}{DEPTH}" in patterns:
-        if not rest.isdecimal() or int(rest) < 1:
+        if not rest.isdecimal() or len(rest) > MOST_DIGITS or int(rest) < 1:
             raise ConfigError(
-                f"{where}: {name}: found the depth '{rest}', expected a whole number above 0, such "
-                "as 10."
+                f"{where}: {name}: found the depth '{rest}', expected a whole number above 0 of at "
+                f"most {MOST_DIGITS} digits, such as 10."
             )
         return MetricCall(f"{base}{DEPTH}", int(rest), None)
     label = rest if at else None

@@ -52,9 +52,9 @@ class MemberModel(NamedTuple):
 class Ensemble(GraphModel):
     """The average of several models, decoded as the head of the first one.
 
-    Random fields alone, with `logits`, become one field. In other ensembles their marginals are
-    averaged, so that each token gets its likeliest label. Heads that write step by step choose each
-    step together, by the product of their probabilities.
+    Members that all have random fields become one field by `logits`. Else the marginals of a field
+    are averaged, so that each token gets its likeliest label. Heads that write step by step choose
+    each step together, by the product of their probabilities.
 
     Args:
         scored: a graph of all members, with all their heads.

@@ -142,7 +142,7 @@ def _upgrade(note: Note, path: Path) -> Note:
     """Return the content of a run.json in today's format; the file stays as it is.
 
     Raises:
-        DataError: it has no format, one that this version does not know, or no plugins.
+        DataError: it has no format, one that this version does not know, or is not whole.
     """
     found = note.get("format")
     if not isinstance(found, int) or not 1 <= found <= FORMAT_VERSION or "plugins" not in note:
@@ -154,6 +154,13 @@ def _upgrade(note: Note, path: Path) -> Note:
     for version in range(found, FORMAT_VERSION):
         note = UPGRADES[version](note) | {"format": version + 1}
         log.info("%s: read format=%d as format=%d", path, version, version + 1)
+    keys = {*Plugin._fields}
+    are_whole = isinstance(note["plugins"], list) and isinstance(note.get("digests"), dict)
+    if not are_whole or any(not isinstance(one, dict) or {*one} != keys for one in note["plugins"]):
+        raise DataError(
+            f"{path}: found no list of plugins with {' and '.join(Plugin._fields)}, or no digests "
+            "of files; train the model or copy the file again."
+        )
     return note
 
 

@@ -150,7 +150,7 @@ def read_predictions(path: Path, task: CellTask | Task, stage: str) -> Iterator[
         raise DataError(f"{path}: no such file; {remedy}.")
     try:
         table = pq.read_table(path)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:  # Arrow raises both for bytes that are not its own
         found = "found no parquet file, so that it was damaged"
         raise DataError(f"{path}: {found}; {remedy}.") from error
     needed = ("split", "selection", "target", "prediction")

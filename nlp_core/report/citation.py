@@ -36,7 +36,7 @@ def read_citation(path: Path) -> Citation:
 def _name_authors(authors: Any, path: Path) -> str:  # Any: YAML
     keys = ("given-names", "family-names")
     names = [
-        item.get("name") or " ".join(str(item[key]) for key in keys if key in item)
+        str(item.get("name") or "") or " ".join(str(item[key]) for key in keys if key in item)
         for item in (authors if isinstance(authors, list) else [])
         if isinstance(item, dict)
     ]

@@ -229,8 +229,14 @@ def _read_learning(folder: Path, cell: TrainedCell) -> Curves:
 
 
 def _read_validations(folder: Path) -> Iterator[Mapping[str, Any]]:
-    with (folder / HISTORY).open(encoding="utf-8") as lines:
-        yield from (event for line in lines if (event := json.loads(line))["event"] == "validate")
+    path = folder / HISTORY
+    try:
+        with path.open(encoding="utf-8") as lines:
+            yield from (note for line in lines if (note := json.loads(line))["event"] == "validate")
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(
+            f"{path}: the file is damaged: found a line that is not an event; train the cell again."
+        ) from error
 
 
 def _build_result(

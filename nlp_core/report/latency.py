@@ -6,6 +6,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 from nlp_core.config.params import TimingConfig
+from nlp_core.errors import DataError
 from nlp_core.report.figure import (
     FRAME_HEIGHT,
     GRID,
@@ -36,8 +37,20 @@ class FigureLine(NamedTuple):
     rate: float
 
 
-def render_times(cells: Mapping[str, CellResult], config: TimingConfig) -> list[str]:
-    """Return how the times were taken, and of what."""
+def render_times(
+    cells: Mapping[str, CellResult], table: str, config: TimingConfig | None
+) -> list[str]:
+    """Return how the times were taken, and of what.
+
+    Raises:
+        DataError: the grid no longer says how.
+    """
+    if config is None:
+        raise DataError(
+            f"results/{table}.json: found the timed cell '{next(iter(cells))}', but "
+            f"grid/{table}.yaml has no timing; add it, or measure the table again with "
+            f"`dvc repro evaluate@{table}`."
+        )
     return [
         f"Each of {config.runs} runs times all ways of running a model in turn on the same "
         f"sentence, {config.sentences} real ones in an order of its own, after a warm-up; then "

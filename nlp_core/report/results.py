@@ -109,11 +109,12 @@ class CellResult(Provenance):
         if not self.tasks or self.is_timed:
             return self.metrics
         splits = {MEAN_SPLIT}.union(*(task.report_splits for task in self.tasks.values()))
-        return {name: score for name, score in self.metrics.items() if splits & {*name.split(".")}}
+        places = {name: name.partition("@")[0].split(".") for name in self.metrics}
+        return {name: score for name, score in self.metrics.items() if splits & {*places[name]}}
 
     @property
     def is_timed(self) -> bool:
-        return any(metric.startswith("latency.") for metric in self.metrics)
+        return "latency.p50" in self.metrics
 
 
 class Results(Record):

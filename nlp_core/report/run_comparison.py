@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
 from nlp_core.data.user_task import build_user_task
@@ -93,8 +95,11 @@ def read_measured_run(folder: Path, plugins: Sequence[Path] = ()) -> MeasuredRun
     }
     split = "test" if "test" in splits else "dev"
     file = note["files"].get(split) or f"a part of {note['files']['train']}"
-    kind = found.data.kind.name
-    return MeasuredRun(str(folder), kind, task.metrics, f"{split} {file}", splits[split])
+    ids = pq.read_table(folder / PREDICTIONS, columns=["split", "id"])
+    # runs of two seeds hold out other rows of one file, whose labels may be equal
+    numbers = ids.filter(pc.field("split") == split)["id"].to_pylist()
+    rows, kind = f"{split} {file} {numbers}", found.data.kind.name
+    return MeasuredRun(str(folder), kind, task.metrics, rows, splits[split])
 
 
 def compare_runs(runs: Sequence[MeasuredRun]) -> list[MetricComparison]:

@@ -97,7 +97,8 @@ def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
     if timed:
         from nlp_core.report.latency import draw_times, render_times
 
-        making = render_times(timed, params.timing[comparison.results.table])
+        table = comparison.results.table
+        making = render_times(timed, table, params.timing.get(table))
         yield Section(making, "Milliseconds and sentences a second", draw_times(timed))
 
 

@@ -331,8 +331,14 @@ def _compare_statistics(
 ) -> SeedVerdict:
     """Compare the scores with what the committed seeds expect of another run."""
     details = ["the machine's fingerprint is not the committed one, so scores are compared"]
+    details += _list_data_differences(committed.data, found.data)
     outcome: Outcome = "consistent"
     for name in found.reported:
+        if name not in committed.metrics:
+            raise DataError(
+                f"results/{place.table}.json: {place.cell}: found no {name}, which its task is "
+                "measured by now; measure the cell again."
+            )
         score, value = committed.metrics[name], found.scores[name]
         expected = expect_run(score, len(found.reported))
         if expected is None:

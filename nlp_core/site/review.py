@@ -10,6 +10,7 @@ from typing import NamedTuple
 from joblib import cpu_count  # of this process and its container, not of the machine
 
 from nlp_core.kinds import KINDS
+from nlp_core.metrics.base import list_types
 from nlp_core.report.comparison import Comparison
 from nlp_core.report.examples import Runs, find_examples, read_all_runs
 from nlp_core.report.significance import ColumnFinding, compare_rows
@@ -83,6 +84,7 @@ def break_down(runs: Runs) -> list[Breakdown]:
         return break_down_retrieval(runs)
     if kind.is_grouped:
         return break_down_ranking(runs)
-    if kind.has_tags:
+    # tags without types, such as parts of speech, mark no entity that could be wrong
+    if kind.has_tags and (len(kind.targets) > 1 or list_types(runs.task.labels)):
         return break_down_tags(runs)
     return break_down_numbers(runs) if kind.is_number else break_down_labels(runs)

@@ -268,13 +268,20 @@ def _draw_masks(num_seeds: int, num_units: int, seed: int) -> list[Counts]:
 
 
 def _compare_areas(first: AreaScore, second: AreaScore) -> float:
-    """Return the p-value of a difference of areas, by the normal distribution."""
+    """Return the p-value of a difference of areas, by the normal distribution.
+
+    Where the difference shows no spread, as that of perfect and of constant scores, it is twice the
+    chance of a perfect order of the units, 1 at most.
+    """
     changes = first.influences - second.influences
     if len(changes) == 1:  # which shows no spread
         return 1.0
     variance = float((changes**2).sum()) * len(changes) / (len(changes) - 1)
     difference = float(first.values.mean() - second.values.mean())
-    return 1.0 if variance == 0.0 else float(2 * ndtr(-abs(difference) / math.sqrt(variance)))
+    if variance == 0.0:
+        num_orders = math.comb(len(changes), int(np.count_nonzero(first.positives)))
+        return 1.0 if difference == 0.0 else min(1.0, 2 / num_orders)
+    return float(2 * ndtr(-abs(difference) / math.sqrt(variance)))
 
 
 @lru_cache(maxsize=1)  # the rows of a column have the same units

@@ -178,7 +178,10 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
     if metric == "auc" and runs[0].score is not None:
         return _build_area(runs)
     found = find_summing(kind, metric)
-    if found is None or (found.most_labels and len(runs[0].labels) > found.most_labels):
+    if found is None:
+        return None
+    # a label that training never saw is one more
+    if found.most_labels and len({*runs[0].labels, *map(str, runs[0].target)}) > found.most_labels:
         return None
     summands_SNK = np.stack([np.asarray(found.list_summands(run), float) for run in runs])
     if (group := runs[0].group) is not None:

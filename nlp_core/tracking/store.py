@@ -23,6 +23,7 @@ from nlp_core.config.base import CELL, HISTORY
 from nlp_core.config.params import GRID, read_params
 from nlp_core.errors import DataError, UsageError
 from nlp_core.files import digest_file, digest_json
+from nlp_core.tracking.database import check_database
 from nlp_core.training.board import list_values
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 BATCH = 500  # MLflow takes up to 1000 metrics in one call
 KEY_TAG, CELL_TAG, LEVEL_TAG, SEED_TAG = "reglue.key", "reglue.cell", "reglue.level", "reglue.seed"
 PARENT = "mlflow.parentRunId"
-SQLITE = b"SQLite format 3\0"
-"""How its files begin."""
 
 Change = Literal["kept", "added", "replaced"]
 Plain = dict[str, Any]  # Any: JSON holds anything
@@ -181,29 +180,24 @@ def open_store(database: Path) -> Iterator[Store]:
     its tables, and one would fail.
 
     Raises:
-        UsageError: the path is that of something else.
+        UsageError: the path is that of something else, or another version of MLflow wrote it.
     """
-    _check_database(database)
+    check_database(database)
     os.environ.update(QUIET)
+    from alembic.util import CommandError
     from mlflow import MlflowClient
     from mlflow.db import upgrade
 
     uri = f"sqlite:///{database}"
     with FileLock(database.with_name(f"{database.name}.lock")):
-        upgrade.main(args=[uri], standalone_mode=False)
+        try:
+            upgrade.main(args=[uri], standalone_mode=False)
+        except CommandError as error:
+            raise UsageError(
+                f"{database}: found a database of another version of MLflow ({error}); install "
+                "that version, or name a new file with --database."
+            ) from error
         yield Store(MlflowClient(tracking_uri=uri))
-
-
-def _check_database(path: Path) -> None:
-    """Raise for what SQLite cannot open, since MLflow tries that for minutes."""
-    if path.is_file():
-        with path.open("rb") as file:
-            begin = file.read(len(SQLITE))
-    if path.exists() and not (path.is_file() and begin in (b"", SQLITE)):
-        raise UsageError(
-            f"{path}: found something other than an SQLite file; name a new file or MLflow's "
-            "with --database."
-        )
 
 
 def _build_metrics(points: Iterable[Point], timestamp: int) -> "list[Metric]":
@@ -349,10 +343,10 @@ def _build_seed(
 
 
 def _read_history(path: Path) -> list[Point]:
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    content = path.read_bytes() if path.exists() else b""
     return [
         Point(name, event.get("step", 0), value)
-        for event in (_parse(line, path) for line in text.splitlines())
+        for event in (_parse(line, path) for line in content.splitlines())
         for name, value in list_values(event).items()
     ]
 
@@ -371,22 +365,26 @@ def _read_lock(path: Path) -> dict[str, Plain]:
     if not path.exists():
         log.warning("track: no %s: runs will have no digests of DVC", path)
         return {}
+    remedy = "run `dvc repro`, or take it from Git"
     try:
-        lock = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
-        raise DataError(f"{path}: not valid YAML; run `dvc repro`, or take it from Git.") from error
+        lock = yaml.safe_load(path.read_bytes()) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not valid YAML; {remedy}.") from error
+    if not isinstance(lock, dict):
+        raise DataError(f"{path}: not valid: found no mapping of stages; {remedy}.")
     return lock.get("stages") or {}
 
 
 def _read_json(path: Path) -> Plain:
-    return _parse(path.read_text(encoding="utf-8"), path) if path.exists() else {}
+    return _parse(path.read_bytes(), path) if path.exists() else {}
 
 
-def _parse(text: str, path: Path) -> Plain:
+def _parse(content: bytes, path: Path) -> Plain:
+    remedy = "so the file is damaged; make it again, or take it from Git"
     try:
-        found: Plain = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"{path}: not valid JSON, so the file is damaged; make it again, or take it from Git."
-        ) from error
+        found: Plain = json.loads(content.decode("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not valid JSON, {remedy}.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: not valid: found no JSON object, {remedy}.")
     return found
