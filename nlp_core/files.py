@@ -175,6 +175,17 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             shutil.rmtree(left, ignore_errors=True)
 
 
+def name_database(path: Path) -> str:
+    """Return the address of an SQLite file as SQLAlchemy reads it.
+
+    Raises:
+        UsageError: the path has a `?`, with which SQLAlchemy would end the name of the file.
+    """
+    if "?" in str(path):
+        raise UsageError(f"{path}: found ? in the path of a database; choose a path without it.")
+    return f"sqlite:///{path}"
+
+
 def ask_git(root: Path, *arguments: str) -> str | None:
     """Return what Git answers, stripped; None for an error, no answer, no Git or no repository."""
     if shutil.which("git") is None:

@@ -12,7 +12,7 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.cli.search import work_together
 from nlp_core.config.space import Aim, Outcome, SpaceConfig
-from nlp_core.errors import ConfigError, TrainingError
+from nlp_core.errors import ConfigError, TrainingError, UsageError
 from nlp_core.report.search import draw_search
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import Run
@@ -111,6 +111,12 @@ def test_another_seed_of_the_training_is_another_search(project: Path) -> None:
     params = make_params("classification", make_cell(project, "classification").recipe)
     first, second, again = (search_cell("tiny", params, seed).digest for seed in (1, 2, 1))
     assert first == again != second
+
+
+def test_an_output_folder_whose_name_would_be_cut_is_an_error(project: Path) -> None:
+    with pytest.raises(UsageError, match=r"found \? in the path"):
+        make_search(project, "which?").open()
+    assert not (project / "which?").exists()
 
 
 def test_a_trial_never_measures_the_reported_split(

@@ -254,6 +254,12 @@ def test_what_is_no_database_is_an_error(tmp_path: Path) -> None:
             pass
 
 
+def test_a_database_whose_path_sqlalchemy_would_cut_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"found \? in the path"), open_store(tmp_path / "a?b.db"):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_database_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as database, database:

@@ -22,7 +22,7 @@ from filelock import FileLock
 from nlp_core.config.base import CELL, HISTORY
 from nlp_core.config.params import GRID, read_params
 from nlp_core.errors import DataError, UsageError
-from nlp_core.files import digest_file, digest_json
+from nlp_core.files import digest_file, digest_json, name_database
 from nlp_core.tracking.database import check_database
 from nlp_core.training.board import list_values
 
@@ -180,15 +180,16 @@ def open_store(database: Path) -> Iterator[Store]:
     its tables, and one would fail.
 
     Raises:
-        UsageError: the path is that of something else, or another version of MLflow wrote it.
+        UsageError: the path is that of something else or has a `?`, or another version of MLflow
+            wrote it.
     """
+    uri = name_database(database)
     check_database(database)
     os.environ.update(QUIET)
     from alembic.util import CommandError
     from mlflow import MlflowClient
     from mlflow.db import upgrade
 
-    uri = f"sqlite:///{database}"
     with FileLock(database.with_name(f"{database.name}.lock")):
         try:
             upgrade.main(args=[uri], standalone_mode=False)

@@ -21,6 +21,7 @@ from optuna.trial import Trial, TrialState
 
 from nlp_core.config.space import Aim, DimensionConfig, Outcome, SpaceConfig
 from nlp_core.errors import ConfigError, DataError, TrainingError
+from nlp_core.files import name_database
 from nlp_core.training.work import locked
 
 log = logging.getLogger(__name__)
@@ -63,10 +64,11 @@ class Search:
 
     def open(self) -> optuna.Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
+        storage = name_database((self.output / DATABASE).resolve())
         self.output.mkdir(parents=True, exist_ok=True)
         with self._lock:
             study = optuna.create_study(
-                storage=f"sqlite:///{(self.output / DATABASE).resolve()}",
+                storage=storage,
                 study_name=NAME,
                 direction="maximize",
                 pruner=optuna.pruners.MedianPruner(n_startup_trials=EARLY_TRIALS),
