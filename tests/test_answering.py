@@ -1,11 +1,16 @@
 """The runtime answers as the head does, and so surely."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 import pytest
 import torch
 
-from nlp_core.export.parity import _list_chances
 from nlp_core.heads.span import SpanHead
+from nlp_core.models.batch import EncodedSplit
+from nlp_core.models.graph import GraphModel
+from nlp_core.prediction.prediction import name_answers
 from reglue_runtime.decoding import find_answers
 from reglue_runtime.example import ExampleError, InputExample
 from reglue_runtime.text import EMPTY_TOKEN, Offsets, locate_spaces
@@ -37,8 +42,10 @@ def test_confidence_is_that_of_what_is_answered(threshold: float | None) -> None
     place = 1 if threshold == -9.0 else 0  # the second is that of no answer
     assert (found["answer"] == "") == (place == 1)
     assert found["confidence"] == pytest.approx(float(decoded.probability[0, place]), abs=1e-12)
-    (chance,) = _list_chances(head, decoded, scores, mask)
-    assert np.isclose(float(chance), found["confidence"], atol=1e-12)
+    model = cast(GraphModel, SimpleNamespace(head=lambda name: head))
+    encoded = cast(EncodedSplit, SimpleNamespace(write_answer=lambda *_: found["answer"]))
+    named = name_answers(model, {"span": (scores, mask)}, encoded, np.arange(1), {"answers": []})
+    assert named["answers"][0].confidence == pytest.approx(found["confidence"], abs=1e-12)
 
 
 @pytest.mark.parametrize("threshold", [0.0, None])

@@ -12,16 +12,16 @@ from torch import Tensor
 
 from nlp_core.blocks.base import VECTOR
 from nlp_core.config.column import TEXTS
-from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.task import Split
 from nlp_core.errors import ConfigError, ExportError, UsageError, suggest
 from nlp_core.export.parity import MAX_DIFFERENCE, Parity, choose_rows
 from nlp_core.export.real_examples import list_examples
 from nlp_core.heads.retrieval import COSINE, EMBEDDING, EmbeddingHead, RetrievalHead
+from nlp_core.models.batch import Batch
 from nlp_core.models.ensemble import Ensemble
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import HeadPlan
-from nlp_core.prediction.split_prediction import EVALUATION_BATCH
+from nlp_core.prediction.split_prediction import map_batches
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import Bundle
 
@@ -81,15 +81,15 @@ def cut_layer(trained: TrainedModel, name: str) -> LayerModel:
     return LayerModel(**own)
 
 
-@torch.no_grad()
 def embed_split(model: LayerModel, split: Split, rows: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the vectors of some rows, [N, D]."""
     encoded = replace(model.featurizer, targets={}).encode(split)
-    found: dict[int, Tensor] = {}
-    for part in order_evaluation_batches(encoded.lengths[rows], batch_size=EVALUATION_BATCH):
-        ((vectors_BD, _),) = model.model(encoded.batch(rows[part])).values()
-        found |= zip(part.tolist(), vectors_BD, strict=True)
-    return torch.stack([found[place] for place in range(len(rows))]).numpy()
+
+    def embed(batch: Batch) -> list[Tensor]:
+        ((vectors_BD, _),) = model.model(batch).values()
+        return [*vectors_BD]
+
+    return torch.stack(map_batches(encoded, embed, rows)).numpy()
 
 
 def compare_vectors(

@@ -106,8 +106,7 @@ def _find_reason(head: type[Head], *, is_ensemble: bool) -> str | None:
 
 def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, Any]:
     """Return the note of a head, and write its file if it has one."""
-    head = trained.model.heads[name]
-    assert isinstance(head, Head), name
+    head = trained.model.head(name)
     note: dict[str, Any] = {
         "output": name,
         "decoding": PLAIN[type(head)],

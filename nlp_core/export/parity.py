@@ -7,23 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.stored_column import NO_ANSWER
 from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export.real_examples import list_examples
-from nlp_core.heads.base import Decoded, Head
-from nlp_core.heads.span import SpanHead
-from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.kinds import ANSWERS, LABEL, LABELS, OUTPUT, TAGS, TREE
 from nlp_core.metrics import is_lower_better
-from nlp_core.models.batch import EncodedSplit, find_label
+from nlp_core.models.batch import EncodedSplit
+from nlp_core.models.graph import HeadScores
+from nlp_core.prediction.prediction import Prediction, name_answers
 from nlp_core.prediction.split_prediction import (
-    EVALUATION_BATCH,
     SplitPredictions,
+    map_batches,
     predict,
     score_predictions,
 )
@@ -57,75 +53,33 @@ Answers = dict[str, ModelAnswer]
 """By target."""
 
 
-@torch.no_grad()
 def ask_trained(trained: TrainedModel, encoded: EncodedSplit, rows: np.ndarray) -> list[Answers]:
-    trained.model.eval()
-    found: list[Answers] = [{} for _ in rows]
-    batches = order_evaluation_batches(encoded.lengths[rows], batch_size=EVALUATION_BATCH)
+    model = trained.model.eval()
     with show_progress("trained model", len(rows)) as bar:
-        for part in batches:
-            batch = encoded.batch(rows[part])
-            named = name_scores(trained, trained.model(batch), encoded, rows[part])
-            for place, answers in zip(part, named, strict=True):
-                found[place] = answers
-            bar.advance(len(part))
-    return found
+        return map_batches(
+            encoded,
+            lambda batch: name_scores(trained, model(batch), encoded, batch.rows),
+            rows,
+            bar.advance,
+        )
 
 
 def name_scores(
     trained: TrainedModel,
-    scores: Mapping[str, tuple[torch.Tensor, torch.Tensor | None]],
+    scores: Mapping[str, HeadScores],
     encoded: EncodedSplit,
     rows: np.ndarray,
 ) -> list[Answers]:
-    found: list[Answers] = [{} for _ in rows]
-    for name, (score, mask) in scores.items():
-        head = trained.model.heads[name]
-        assert isinstance(head, Head), name
-        labels = trained.featurizer.targets[head.target]
-        decoded = head.decode(score, mask)
-        chances = _list_chances(head, decoded, score, mask)
-        values = decoded.prediction.tolist()
-        for place, (row, value, chance) in enumerate(zip(rows, values, chances, strict=True)):
-            found[place][head.target] = _name(encoded, int(row), head, labels, value, chance)
-    return found
+    found = name_answers(trained.model, scores, encoded, rows, trained.featurizer.targets)
+    named = [[_strip(item, target) for item in items] for target, items in found.items()]
+    return [dict(zip(found, row, strict=True)) for row in zip(*named, strict=True)]
 
 
-def _list_chances(
-    head: Head, decoded: Decoded, scores: torch.Tensor, mask: torch.Tensor | None
-) -> Sequence[np.ndarray]:
-    """Return the probabilities of each example; the score of a head without any."""
-    if isinstance(head, TaggingHead | CRFTaggingHead):
-        assert mask is not None
-        odds = head.marginals(scores, mask).numpy()
-        return [row[:size] for row, size in zip(odds, mask.sum(1).tolist(), strict=True)]
-    if decoded.probability is None:
-        return list(scores.numpy())
-    odds = decoded.probability.numpy()
-    if isinstance(head, SpanHead):
-        is_none_B = decoded.prediction[:, 0].numpy() == NO_ANSWER
-        return list(np.where(is_none_B, odds[:, -1], odds[:, 0]))
-    return list(odds)
-
-
-def _name(
-    encoded: EncodedSplit, row: int, head: Head, labels: list[str], value: Any, chance: np.ndarray
-) -> ModelAnswer:
-    if isinstance(head, TaggingHead | CRFTaggingHead):
-        ids = value[: len(chance)]
-        return ModelAnswer([labels[idx] for idx in ids], chance[np.arange(len(ids)), ids])
-    if isinstance(head, SpanHead):
-        assert encoded.split.passages is not None, encoded.split.name
-        return ModelAnswer(encoded.split.passages.cut(row, *value), np.atleast_1d(chance))
-    if head.target in (OUTPUT, TREE):
-        written = encoded.write_answer(head.target, row, value, labels)
-        return ModelAnswer(written, np.atleast_1d(chance))
-    if head.target == LABELS:
-        return ModelAnswer(
-            [label for label, is_in in zip(labels, value, strict=True) if is_in], chance
-        )
-    named = find_label(labels, value) if labels else None
-    return ModelAnswer(named, np.atleast_1d(chance))
+def _strip(item: Prediction, target: str) -> ModelAnswer:
+    if item.probability is None:
+        return ModelAnswer(None, np.array([item.prediction]))
+    scores = item.confidence if target in CONFIDENT else item.probability
+    return ModelAnswer(item.prediction, np.atleast_1d(np.asarray(scores)))
 
 
 def read_predictions(

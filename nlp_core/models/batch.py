@@ -16,9 +16,11 @@ from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import Rows
 from nlp_core.data.task import Split
 from nlp_core.data.vocabulary import UNKNOWN, Feature
-from nlp_core.kinds import NEXT_WORD, OUTPUT
+from nlp_core.kinds import ANSWERS, NEXT_WORD, OUTPUT, TREE
 
 IGNORED = -1
+WRITTEN = (ANSWERS, OUTPUT, TREE)
+"""The targets whose answers are made of an example's texts."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class EncodedSplit:
         return float((words.values == UNKNOWN).sum() / (words.values >= 0).sum())
 
     def write_answer(self, name: str, row: int, ids: list[int], labels: list[str]) -> Any:
-        """Return what a model found for a target; see `Split.write_answer`."""
+        """Return what a model found for a target of WRITTEN; see `Split.write_answer`."""
         if name == OUTPUT and self.pieces is not None:
             return self.pieces.write(ids)
         return self.split.write_answer(name, row, ids, labels)

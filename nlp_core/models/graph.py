@@ -62,7 +62,7 @@ class GraphModel(nn.Module):
         """Return the part of the model that a part of its plan describes: the same parameters."""
         owners = {layer.owner for layer in plan.layers}
         blocks = {name: self._block(name) for name in self.blocks if name in owners}
-        return GraphModel(plan, blocks, {name: self._head(name) for name in plan.heads})
+        return GraphModel(plan, blocks, {name: self.head(name) for name in plan.heads})
 
     def forward(self, batch: Batch, *, informed: bool = False) -> dict[str, HeadScores]:
         """Return the scores of each head.
@@ -76,7 +76,7 @@ class GraphModel(nn.Module):
     def score(self, name: str, layers: Layers, batch: Batch, informed: bool) -> HeadScores:
         """Return the scores of a head for the layers of a batch."""
         values, masks = layers
-        head, inputs = self._head(name), self.plan.heads[name].inputs
+        head, inputs = self.head(name), self.plan.heads[name].inputs
         mask = masks[inputs[0]]
         more = head.read(batch, informed=informed)
         scores = head(*(values[key] for key in inputs), mask, *more, *self._find_tables(head))
@@ -128,7 +128,7 @@ class GraphModel(nn.Module):
         """Return the weighted sum of the heads' losses of scores of an `informed` pass."""
         losses = []
         for name, (score, mask) in scores.items():
-            head = self._head(name)
+            head = self.head(name)
             assert head.target in batch.targets, f"the loss of head '{name}' needs {head.target}"
             where = head.select_where(mask, batch.group)
             loss = head.loss(score, batch.targets[head.target], where)
@@ -142,7 +142,7 @@ class GraphModel(nn.Module):
         The losses of the parts, and their gradients, then add up to those of the whole batch. In
         training the heads take in all parts, of which this process may compute only some.
         """
-        for head in map(self._head, self.heads):
+        for head in map(self.head, self.heads):
             for batch in batches if head.training else ():
                 head.remember(batch.targets[head.target])
         terms = find_shares([self.count_terms(batch) for batch in batches])
@@ -153,20 +153,20 @@ class GraphModel(nn.Module):
     def count_terms(self, batch: Batch) -> dict[str, float]:
         """Return by head how many terms its loss of a batch is the mean of."""
         return {
-            name: float(self._head(name).count_terms(*self._find_target(name, batch)))
+            name: float(self.head(name).count_terms(*self._find_target(name, batch)))
             for name in self.heads
         }
 
     def count_rows(self, batch: Batch) -> dict[str, float]:
         """Return by head how many rows its outputs of a batch have, or a multiple of that."""
         return {
-            name: float(self._head(name).count_rows(*self._find_target(name, batch)))
+            name: float(self.head(name).count_rows(*self._find_target(name, batch)))
             for name in self.heads
         }
 
     def _find_target(self, name: str, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return what a head's loss reads besides scores: its target, and mask or group."""
-        head, mask = self._head(name), self.find_mask(name, batch)
+        head, mask = self.head(name), self.find_mask(name, batch)
         return batch.targets[head.target], head.select_where(mask, batch.group)
 
     def find_mask(self, name: str, batch: Batch) -> Tensor | None:
@@ -179,7 +179,7 @@ class GraphModel(nn.Module):
         """Return for each head the logits or values that another pass's can be compared with."""
         found = {}
         for name, (score, mask) in scores.items():
-            head = self._head(name)
+            head = self.head(name)
             found[name] = head.outputs(score, head.select_where(mask, batch.group))
         return found
 
@@ -194,7 +194,7 @@ class GraphModel(nn.Module):
     def decode(self, batch: Batch) -> dict[str, Decoded]:
         found = {}
         for name, (score, mask) in self(batch).items():
-            head = self._head(name)
+            head = self.head(name)
             more = [batch.targets[head.target]] if head.decodes_target else []
             found[name] = head.decode(score, mask, *more)
         return found
@@ -204,7 +204,7 @@ class GraphModel(nn.Module):
         assert isinstance(block, Block), name
         return block
 
-    def _head(self, name: str) -> Head:
+    def head(self, name: str) -> Head:
         head = self.heads[name]
         assert isinstance(head, Head), name
         return head

@@ -122,7 +122,7 @@ class Student(GraphModel):
     def _count_soft(self, batch: Batch) -> dict[str, float]:
         """Return by head how many terms the soft loss of a batch is the mean of."""
         terms, rows = self.count_terms(batch), self.count_rows(batch)
-        return {name: (terms if self._head(name).target == TAGS else rows)[name] for name in terms}
+        return {name: (terms if self.head(name).target == TAGS else rows)[name] for name in terms}
 
     def sum_losses(self, scores: Scores, batch: Batch) -> Tensor:
         weight = self.lesson.weight
@@ -143,7 +143,7 @@ class Student(GraphModel):
     def _compare(self, scores: Scores, batch: Batch) -> Tensor:
         losses = []
         for name, (score, mask) in scores.items():
-            head = self._head(name)
+            head = self.head(name)
             soft = torch.from_numpy(self.lesson.soft[head.target].take(batch.rows))
             teacher = soft.to(score.device)
             where = head.select_where(mask, batch.group)
@@ -158,7 +158,7 @@ class Student(GraphModel):
         return torch.stack(losses).sum()
 
     def _check_head(self, name: str) -> None:
-        head, lesson = self._head(name), self.lesson
+        head, lesson = self.head(name), self.lesson
         place = f"{self.plan.where}: head '{name}': found {type(head).__name__}"
         if not head.comparable or head.target not in lesson.soft:
             raise ConfigError(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from nlp_core.config.column import SYMBOLS
 from nlp_core.config.user_data import DataConfig
@@ -14,10 +14,9 @@ from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import LOCATORS
 from nlp_core.errors import ConfigError
-from nlp_core.heads.base import Head
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
-from nlp_core.models.batch import Batch, find_label
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.batch import WRITTEN, EncodedSplit, find_label
+from nlp_core.models.graph import GraphModel, HeadScores
 from reglue_runtime.decoding import ABSTAINED, Span, find_spans
 from reglue_runtime.text import EMPTY_TOKEN, TURN, join_turns, split_turns
 
@@ -83,32 +82,43 @@ def choose_labels(
     return Prediction([labels[idx] for idx in ids], confidence, chances)
 
 
-@torch.no_grad()
-def predict_batch(
-    model: GraphModel, batch: Batch, targets: Mapping[str, list[str]]
-) -> list[Prediction]:
-    """Return the predictions for a batch; `targets` has by column all labels."""
+def name_answers(
+    model: GraphModel,
+    scores: Mapping[str, HeadScores],
+    encoded: EncodedSplit,
+    rows: NDArray[np.int64],
+    targets: Mapping[str, list[str]],
+) -> dict[str, list[Prediction]]:
+    """Return by target what the scores of the heads predict for some rows of a split.
+
+    Args:
+        targets: by target all labels.
+    """
     found: dict[str, list[Prediction]] = {}
-    for name, (scores, mask) in model(batch).items():
-        head = model.heads[name]
-        assert isinstance(head, Head), name
-        decoded, labels = head.decode(scores, mask), targets[head.target]
+    for name, (score, mask) in scores.items():
+        head = model.head(name)
+        decoded, labels = head.decode(score, mask), targets[head.target]
         ids, chances = decoded.prediction.numpy(), decoded.probability
         sizes: list[int | None] = [None] * len(ids)
         if isinstance(head, TaggingHead | CRFTaggingHead):
-            chances, sizes = head.marginals(scores, mask), mask.sum(1).tolist()
+            assert mask is not None, name
+            chances, sizes = head.marginals(score, mask), mask.sum(1).tolist()
         if chances is None:
             found[head.target] = [Prediction(value, None, None) for value in ids.tolist()]
-            continue
-        rows = zip(ids, chances.numpy(), sizes, strict=True)
-        found[head.target] = [
-            choose_labels(answer, odds, size, labels) for answer, odds, size in rows
-        ]
-    first, *others = (found[target] for target in targets)
-    if not others:
-        return first
-    tags = [cast(list[str], item.prediction) for item in others[0]]
-    return [item._replace(tags=own) for item, own in zip(first, tags, strict=True)]
+        elif head.target in WRITTEN:
+            texts = [
+                encoded.write_answer(head.target, row, answer, labels)
+                for row, answer in zip(rows.tolist(), ids.tolist(), strict=True)
+            ]
+            # the last probability of an answer is that of none
+            found[head.target] = [
+                Prediction(text, float(odds[0 if text else -1]), odds)
+                for text, odds in zip(texts, chances.numpy(), strict=True)
+            ]
+        else:
+            items = zip(ids, chances.numpy(), sizes, strict=True)
+            found[head.target] = [choose_labels(*item, labels) for item in items]
+    return found
 
 
 def read_input(

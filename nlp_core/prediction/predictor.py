@@ -1,20 +1,19 @@
 """Predict with a trained model: a list of inputs in, a list of predictions out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
-import torch
 
 from nlp_core.blocks.base import SEQUENCE, VECTOR
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.question_file import build_question_split
 from nlp_core.data.readers.example import Question
 from nlp_core.data.readers.user import UserExample, list_candidates
+from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_task import read_file_task
 from nlp_core.errors import ConfigError, UsageError, suggest
@@ -28,16 +27,16 @@ from nlp_core.prediction.prediction import (
     build_split,
     choose_labels,
     cut_entities,
-    predict_batch,
+    name_answers,
     read_input,
     read_question,
 )
 from nlp_core.prediction.split_prediction import (
-    EVALUATION_BATCH,
     Advance,
     describe_predictions,
     encode_alone,
     ignore,
+    map_batches,
     measure_splits,
     predict,
 )
@@ -46,7 +45,6 @@ from nlp_core.prediction.trained_model import TrainedModel
 LEAST_CHANCE = 1e-300
 FLAT_RANKS = (VECTOR, SEQUENCE)
 """What a list of numbers, or of such lists, can hold."""
-Value = TypeVar("Value")
 
 
 class FileScores(NamedTuple):
@@ -124,9 +122,6 @@ class Predictor:
             return self.answer(questions, advance)
         if self.data.choices:
             return self._choose_candidates(examples, advance)
-        if self.data.kind.has_tree or self.data.kind.writes_text:
-            split = build_split(examples, self.data, self._featurizer.targets)
-            return self._write(self._featurizer.encode(split), advance)
         found = self._predict_all(examples, advance)
         if self.data.has_spans:
             found = [cut_entities(*item) for item in zip(found, examples, strict=True)]
@@ -154,23 +149,23 @@ class Predictor:
         return found
 
     def _predict_all(self, examples: Sequence[UserExample], advance: Advance) -> list[Prediction]:
-        compute = partial(predict_batch, self._model, targets=self._featurizer.targets)
-        return self._map_batches(examples, compute, advance)
+        return self._answer_split(self._build_split(examples), advance)
 
-    def _map_batches(
-        self,
-        examples: Sequence[UserExample],
-        compute: Callable[[Batch], list[Value]],
-        advance: Advance,
-    ) -> list[Value]:
-        """Return what is computed for each example, in batches of like lengths."""
-        found: dict[int, Value] = {}
-        split = build_split(examples, self.data, self._featurizer.targets)
+    def _build_split(self, examples: Sequence[UserExample]) -> Split:
+        return build_split(examples, self.data, self._featurizer.targets)
+
+    def _answer_split(self, split: Split, advance: Advance) -> list[Prediction]:
         encoded = self._featurizer.encode(split)
-        for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
-            found |= dict(zip(rows.tolist(), compute(encoded.batch(rows)), strict=True))
-            advance(len(rows))
-        return [found[row] for row in range(len(examples))]
+        return map_batches(encoded, partial(self._answer_batch, encoded), advance=advance)
+
+    def _answer_batch(self, encoded: EncodedSplit, batch: Batch) -> list[Prediction]:
+        targets, scores = self._featurizer.targets, self._model(batch)
+        found = name_answers(self._model, scores, encoded, batch.rows, targets)
+        first, *others = (found[target] for target in targets)
+        if not others:
+            return first
+        tags = [cast(list[str], item.prediction) for item in others[0]]
+        return [item._replace(tags=own) for item, own in zip(first, tags, strict=True)]
 
     def embed(self, inputs: Sequence[Input], layer: str | None = None) -> list[np.ndarray]:
         """Return a layer's vectors of inputs; batching does not change a vector.
@@ -189,7 +184,8 @@ class Predictor:
         """Embed examples whose texts are tokens already; see `embed` and `predict_examples`."""
         if not examples:
             return []
-        return self._map_batches(examples, partial(self._embed_batch, layer=layer), advance)
+        encoded = self._featurizer.encode(self._build_split(examples))
+        return map_batches(encoded, partial(self._embed_batch, layer=layer), advance=advance)
 
     def find_layer(self, name: str | None = None) -> str:
         """Return the layer whose output is wanted; None: the one that the first head reads.
@@ -253,18 +249,8 @@ class Predictor:
     def answer(self, questions: Sequence[Question], advance: Advance = ignore) -> list[Prediction]:
         """Answer questions on passages; the answer that there is none is an empty text."""
         split = build_question_split("input", questions, self.data)
-        return self._write(self._featurizer.encode(split), advance)
+        return self._answer_split(split, advance)
 
-    def _write(self, encoded: EncodedSplit, advance: Advance) -> list[Prediction]:
-        """Return answers that are made of texts, with their probabilities or that of no answer."""
-        found = predict(self._model, encoded, self._featurizer.targets, advance)
-        assert found.score is not None, encoded.split.name
-        rows = zip(found.prediction, found.score, strict=True)
-        return [
-            Prediction(text, float(chances[0 if text else -1]), chances) for text, chances in rows
-        ]
-
-    @torch.no_grad()
     def _embed_batch(self, batch: Batch, layer: str) -> list[np.ndarray]:
         values, masks = self._model.compute_layers(batch)
         found, mask = values[layer].numpy(), masks[layer]

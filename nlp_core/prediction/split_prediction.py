@@ -1,11 +1,11 @@
 """The predictions of a split: to choose the epoch, as a file for evaluation, or to teach."""
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,11 @@ from nlp_core.data.columns import TYPES
 from nlp_core.data.scope import OUT_OF_SCOPE
 from nlp_core.data.task import Split, Task, join_answers
 from nlp_core.files import replacing
-from nlp_core.heads.base import Head
 from nlp_core.heads.span import SpanHead
-from nlp_core.kinds import ANSWERS, LABEL, OUTPUT, TAGS, TREE, Kind
+from nlp_core.kinds import ANSWERS, LABEL, TAGS, Kind
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import compare_words, score_answer
-from nlp_core.models.batch import EncodedSplit, find_label
+from nlp_core.models.batch import WRITTEN, Batch, EncodedSplit, find_label
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.retrieval_split import RetrievalSplit, encode_retrieval
@@ -31,8 +30,7 @@ from nlp_core.prediction.search import rank_passages
 
 EVALUATION_BATCH = 128
 Advance: TypeAlias = Callable[[float], None]
-WRITTEN = (ANSWERS, OUTPUT, TREE)
-"""The targets whose answers are made of an example's texts."""
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,28 @@ def encode_alone(featurizer: Featurizer, split: Split, kind: Kind) -> EncodedSpl
 
 def ignore(number: float) -> None:
     """Accept the number of predicted examples and show nothing."""
+
+
+@torch.no_grad()
+def map_batches(
+    encoded: EncodedSplit,
+    compute: Callable[[Batch], Iterable[Value]],
+    rows: NDArray[np.int64] | None = None,
+    advance: Advance = ignore,
+) -> list[Value]:
+    """Return what is computed for each row, in batches of like lengths.
+
+    Args:
+        compute: returns an item for each example of a batch.
+        rows: None: all of the split.
+        advance: called after each batch with its number of examples.
+    """
+    rows = np.arange(len(encoded.split)) if rows is None else rows
+    found: dict[int, Value] = {}
+    for places in order_evaluation_batches(encoded.lengths[rows], batch_size=EVALUATION_BATCH):
+        found |= zip(places.tolist(), compute(encoded.batch(rows[places])), strict=True)
+        advance(len(places))
+    return [found[place] for place in range(len(rows))]
 
 
 @torch.no_grad()
@@ -276,8 +296,7 @@ def score_split(
         with torch.autocast(model.device.type, dtype, enabled=dtype is not None):
             outputs = model(encoded.batch(rows).to(model.device))
         for name, (score, mask) in outputs.items():
-            head = model.heads[name]
-            assert isinstance(head, Head), name
+            head = model.head(name)
             score = score if dtype is None else score.float()
             soft, own = head.soften(score, mask).cpu(), found.setdefault(head.target, [])
             own += [np.empty(0)] * (len(encoded.split) - len(own))
