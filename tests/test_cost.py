@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from nlp_core.report.cost import (
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.results import Results, read_results
 from nlp_core.report.table import write_report
-from nlp_core.training.work import start_run, write_run_note
+from nlp_core.training.processes import Processes
+from nlp_core.training.work import train_once
 from tests.fabricated import make_project, make_published
 from tests.tiny_corpus import make_params
 
@@ -158,18 +160,24 @@ def test_a_cell_is_explained_with_its_cost(root: Path) -> None:
 
 def test_training_notes_time_and_memory(tmp_path: Path) -> None:
     path, checkpoint = tmp_path / "seed-1.json", tmp_path / "seed-1.safetensors"
-    start = start_run(checkpoint)
-    sum(range(100_000))
-    weights = tmp_path / "model.safetensors"
-    weights.write_bytes(b"weights")
-    write_run_note(path, start, weights, num_processes=2)
+    done, processes = tmp_path / "seed-1", Processes()
+
+    def train() -> None:
+        sum(range(100_000))
+        done.mkdir()
+        (done / "model.safetensors").write_bytes(b"weights")
+
+    assert train_once(train, done, checkpoint, processes, path)
+    assert not train_once(train, done, checkpoint, processes, path)
     note = json.loads(path.read_text())
     assert note["weights"] == f"sha256:{hashlib.sha256(b'weights').hexdigest()}"
     assert 0 < note["cpu_seconds"] <= note["seconds"] + 0.1  # the two clocks tick differently
     assert note["peak_bytes"] > 2**20
-    assert (note["processes"], note["device"], note["is_resumed"]) == (2, "cpu", False)
+    assert (note["processes"], note["device"], note["is_resumed"]) == (1, "cpu", False)
+    shutil.rmtree(done)
     checkpoint.touch()
-    assert start_run(checkpoint).is_resumed
+    assert train_once(train, done, checkpoint, processes, path)
+    assert json.loads(path.read_text())["is_resumed"]
 
 
 def test_the_command_records_and_writes_the_report(

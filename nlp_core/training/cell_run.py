@@ -7,16 +7,16 @@ given one seed more trains only that one. The cell's own folder appears whole, a
 
 import logging
 import shutil
+from functools import partial
 from pathlib import Path
 
-from nlp_core.config.base import CELL
+from nlp_core.config.base import CELL, SEED
 from nlp_core.files import replacing_folder, write_json
-from nlp_core.models.saving import WEIGHTS
 from nlp_core.training.cell import Cell, describe_cell
 from nlp_core.training.control import RunControl
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.seed_run import train_run
-from nlp_core.training.work import join_training, start_run, write_run_note
+from nlp_core.training.work import join_training, train_once
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +73,8 @@ def train_seed(
     """
     processes = processes or find_processes()
     done = work / cell.name_seed(seed)
-    processes.wait()
-    if done.exists():
-        log.info("finetune kept cell=%s seed=%d", cell.name, seed)
-        return done
     checkpoint = work / f"{done.name}.safetensors"
-    start = start_run(checkpoint)
-    train_run(cell, seed, done, checkpoint, processes=processes, control=control)
-    if notes is not None and processes.is_first:
-        path = notes / f"seed-{seed}.json"
-        write_run_note(path, start, done / WEIGHTS, num_processes=processes.count)
+    train = partial(train_run, cell, seed, done, checkpoint, processes=processes, control=control)
+    if not train_once(train, done, checkpoint, processes, notes and notes / f"{SEED}{seed}.json"):
+        log.info("finetune kept cell=%s seed=%d", cell.name, seed)
     return done

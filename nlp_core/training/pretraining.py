@@ -10,6 +10,7 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from nlp_core.training.pretraining_run import (
     summarise_history,
 )
 from nlp_core.training.processes import Processes, find_processes
-from nlp_core.training.work import join_training, start_run, write_run_note
+from nlp_core.training.work import join_training, train_once
 
 log = logging.getLogger(__name__)
 
@@ -100,11 +101,14 @@ def pretrain_seed(
         notes: folder for the times of the run; None: they are not kept.
     """
     processes, done = processes or find_processes(), work / f"{SEED}{seed}"
-    processes.wait()
-    if done.exists():
+    train = partial(_pretrain, plan, seed, work, done, processes)
+    checkpoint, note = work / name_checkpoint(seed, 0), notes and notes / f"{done.name}.json"
+    if not train_once(train, done, checkpoint, processes, note):
         log.info("pretrain kept encoder=%s seed=%d", plan.name, seed)
-        return done
-    start = start_run(work / name_checkpoint(seed, 0))
+    return done
+
+
+def _pretrain(plan: EncoderPlan, seed: int, work: Path, done: Path, processes: Processes) -> None:
     with processes.first_before_others():
         tokenizer = _prepare_tokenizer(plan, work)
     seed_everything(seed)
@@ -113,17 +117,13 @@ def pretrain_seed(
     with show_progress(f"{plan.name} seed {seed}", total, shown=processes.is_first) as bar:
         events = list(run.train(bar.reach))
     if not processes.is_first:
-        return done
+        return
     with replacing_folder(done) as folder:
         _write_encoder(folder, plan, run.model, tokenizer)
         write_text(folder / HISTORY, "".join(map(format_line, events)))
         write_json(folder / PARAMETERS, _count_parameters(run.model))
     for path in work.glob(name_checkpoint(seed, "*")):
         path.unlink()
-    if notes is not None:
-        note = notes / f"{done.name}.json"
-        write_run_note(note, start, done / WEIGHTS, num_processes=processes.count)
-    return done
 
 
 def _prepare_tokenizer(plan: EncoderPlan, work: Path) -> str:

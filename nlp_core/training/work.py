@@ -4,15 +4,15 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
 from nlp_core.errors import TrainingError
 from nlp_core.files import digest_file, write_json
+from nlp_core.models.saving import WEIGHTS
 from nlp_core.processor import measure_peak, name_processor
 from nlp_core.training.determinism import find_device
 from nlp_core.training.processes import Processes, find_processes
@@ -47,44 +47,41 @@ def join_training(work: Path, what: str) -> Iterator[Processes]:
         yield processes
 
 
-class RunStart(NamedTuple):
-    """When a run started.
-
-    Attributes:
-        time: in seconds since the epoch.
-        cpu_seconds: what this process had computed before.
-        is_resumed: whether the run resumed from a checkpoint; the times are then of the last part.
-    """
-
-    time: float
-    cpu_seconds: float
-    is_resumed: bool
-
-
-def start_run(checkpoint: Path) -> RunStart:
-    """Return the start of a run that begins now, from the checkpoint if there is one."""
-    return RunStart(time.time(), time.process_time(), checkpoint.exists())
-
-
-def write_run_note(path: Path, start: RunStart, weights: Path, *, num_processes: int = 1) -> None:
-    """Write what must not be part of a result: time, memory, host and versions of a run.
+def train_once(
+    train: Callable[[], None],
+    done: Path,
+    checkpoint: Path,
+    processes: Processes,
+    note: Path | None,
+) -> bool:
+    """Run a training unless the folder that it makes is there, and return whether it ran.
 
     Args:
-        weights: the file that it trained.
-        num_processes: how many trained together; time and memory are those of this one.
+        done: that folder.
+        checkpoint: from which the training resumes, if it exists.
+        note: file for what must not be part of a result: time, memory, host and versions of the
+            run; if it resumed, of its last part. None: they are not kept.
     """
-    note = {
-        "weights": f"sha256:{digest_file(weights)}",
-        "started": start.time,
-        "seconds": time.time() - start.time,
-        "cpu_seconds": time.process_time() - start.cpu_seconds,
-        "is_resumed": start.is_resumed,
-        "peak_bytes": measure_peak(),
-        "processes": num_processes,
-        "device": find_device().type,
-        "processor": name_processor(),
-        "cores": os.cpu_count(),
-        "host": socket.gethostname(),
-        "python": platform.python_version(),
-    }
-    write_json(path, note)
+    processes.wait()  # so that all of them find the folder, or none
+    if done.exists():
+        return False
+    is_resumed = checkpoint.exists()
+    started, computed = time.time(), time.process_time()
+    train()
+    if note is not None and processes.is_first:
+        values = {
+            "weights": f"sha256:{digest_file(done / WEIGHTS)}",
+            "started": started,  # in seconds since the epoch
+            "seconds": time.time() - started,
+            "cpu_seconds": time.process_time() - computed,
+            "is_resumed": is_resumed,
+            "peak_bytes": measure_peak(),
+            "processes": processes.count,
+            "device": find_device().type,
+            "processor": name_processor(),
+            "cores": os.cpu_count(),
+            "host": socket.gethostname(),
+            "python": platform.python_version(),
+        }
+        write_json(note, values)
+    return True
