@@ -17,9 +17,9 @@ from nlp_core.report.search import draw_search
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import Run
 from nlp_core.training.searched import search_cell
+from nlp_core.training.seed_run import find_aim, train_trial
 from nlp_core.training.study import Search
 from nlp_core.training.task_run import TaskRun
-from nlp_core.training.trial import find_aim, train_trial
 from tests.tiny_training import KilledError, make_cell, make_params, project
 from tests.user_commands import fail
 from tests.user_files import SMALL, write_tsv

@@ -41,8 +41,8 @@ from nlp_core.files import (
 from nlp_core.report.search import draw_search
 from nlp_core.training.run import Run
 from nlp_core.training.searched import WINNER, Document, Searched, read_metrics, search_cell
+from nlp_core.training.seed_run import find_aim, train_run, train_trial
 from nlp_core.training.study import Search, Watch
-from nlp_core.training.trial import find_aim, train_trial, train_winner
 from nlp_core.training.user_model import check_model, read_training, read_user_run
 
 DEFAULT_FOLDER = Path("artifacts/search")
@@ -228,7 +228,7 @@ def _finish(searched: Searched, search: Search, space: Path, test: Path | None) 
         done.unlink(missing_ok=True)
         final = searched.build_measured(document, best)
         checkpoint = output / f"{BEST}-{winner.number}.safetensors"
-        train_winner(final, searched.seed, best, checkpoint)
+        train_run(final, searched.seed, best, checkpoint)
     for name, text in searched.list_files(document).items():
         write_text(output / name, text)
     importance = search.measure_importance(study)

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nlp_core.data.task import Split, Task
+from nlp_core.data.task import Split
 from nlp_core.models.batch import Batch, EncodedSplit
 from nlp_core.models.features import Featurizer
-from nlp_core.models.masked_split import encode_split
 
 PASSAGE = "tokens_b"
 """The column whose tokens say whether two passages are the same."""
@@ -50,15 +49,6 @@ class RetrievalSplit(EncodedSplit):
         assert found.group is not None, self.split.name
         passage = torch.from_numpy(self.passage[rows])
         return replace(found, group=torch.stack([found.group, passage], 1))
-
-
-def encode_splits(featurizer: Featurizer, task: Task, train: Split) -> dict[str, EncodedSplit]:
-    """Turn what training reads of a task into arrays: `train`, and the splits that it predicts."""
-    names = dict.fromkeys((task.select_split, *task.report_splits))
-    read = {"train": train, **{name: task.read_split(name) for name in names}}
-    if task.kind.is_searched:
-        return {**encode_retrieval(featurizer, read, shared=task.searched != "split")}
-    return {name: encode_split(featurizer, split) for name, split in read.items()}
 
 
 def encode_retrieval(

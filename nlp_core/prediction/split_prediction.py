@@ -25,6 +25,7 @@ from nlp_core.metrics.span import compare_words, score_answer
 from nlp_core.models.batch import WRITTEN, Batch, EncodedSplit, find_label
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
+from nlp_core.models.masked_split import encode_split
 from nlp_core.models.retrieval_split import RetrievalSplit, encode_retrieval
 from nlp_core.prediction.search import rank_passages
 
@@ -51,6 +52,15 @@ class SplitPredictions:
     def prediction(self) -> list[Any]:
         """The answer for each example, in the form of the split's `target`."""
         return join_answers(self.answers)
+
+
+def encode_splits(featurizer: Featurizer, task: Task, train: Split) -> dict[str, EncodedSplit]:
+    """Turn what training reads of a task into arrays: `train`, and the splits that it predicts."""
+    names = dict.fromkeys((task.select_split, *task.report_splits))
+    read = {"train": train, **{name: task.read_split(name) for name in names}}
+    if task.kind.is_searched:
+        return {**encode_retrieval(featurizer, read, shared=task.searched != "split")}
+    return {name: encode_split(featurizer, split) for name, split in read.items()}
 
 
 def encode_alone(featurizer: Featurizer, split: Split, kind: Kind) -> EncodedSplit:

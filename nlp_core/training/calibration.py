@@ -17,9 +17,12 @@ from nlp_core.data.scope import OUT_OF_SCOPE
 from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.sentence import ClassificationHead
+from nlp_core.kinds import LABEL
 from nlp_core.metrics.classification import compute_calibration_error
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan
+from nlp_core.prediction.split_prediction import predict
+from nlp_core.training.task_run import HONEST, TaskRun
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +62,35 @@ class Calibration(NamedTuple):
     def describe(self) -> dict[str, Any]:  # Any: JSON
         """Return what is known, for calibration.json."""
         return {name: item for name, item in self._asdict().items() if item is not None}
+
+
+def calibrate(
+    item: TaskRun, model: GraphModel, states: dict[str, dict[str, Tensor]]
+) -> Calibration | None:
+    """Fit the confidence of the honest weights on the split that chose them, and cool these.
+
+    Args:
+        states: by the way of choosing the epoch the weights; the honest ones are replaced.
+
+    Returns:
+        None: no single head chooses a label by a softmax, or there are too few examples.
+    """
+    heads = [name for name, head in model.heads.items() if type(head) is ClassificationHead]
+    if len(heads) != 1:
+        return None
+    model.load_state_dict(states[HONEST])
+    task, encoded = item.task, item.splits[item.task.select_split]
+    predicted = predict(item.model, encoded, task.targets)
+    right = encoded.targets[LABEL]
+    assert predicted.score is not None, heads
+    target = np.asarray(right[np.arange(len(encoded.split))])  # type: ignore[index]
+    outside = item.splits.get(f"{task.select_split}{OUT_OF_SCOPE}")
+    score = None if outside is None else predict(item.model, outside, task.targets).score
+    found = fit_calibration(predicted.score, target, score)
+    if found is None:
+        return None
+    states[HONEST] = cool_weights(states[HONEST], heads[0], found.temperature)
+    return found._replace(out_of_scope=task.out_of_scope)
 
 
 def fit_calibration(
@@ -189,12 +221,6 @@ def choose_scope_threshold(
     kept = (len(right) - np.searchsorted(right, middle)) / len(inside_N)
     turned_down = np.searchsorted(outside, middle) / len(outside)
     return float(middle[(kept + turned_down).argmax()])
-
-
-def find_head(model: GraphModel) -> tuple[str, ClassificationHead] | None:
-    """Return the one head that chooses a label by a softmax; None: there is none."""
-    found = [(name, head) for name, head in model.heads.items() if type(head) is ClassificationHead]
-    return found[0] if len(found) == 1 else None
 
 
 def cool_weights(state: dict[str, Tensor], head: str, temperature: float) -> dict[str, Tensor]:

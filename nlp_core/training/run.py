@@ -13,9 +13,8 @@ from nlp_core.data.task import Task
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
 from nlp_core.models.plan import ModelPlan
-from nlp_core.models.retrieval_split import encode_splits
 from nlp_core.models.saving import load_pretrained_head
-from nlp_core.prediction.split_prediction import SplitPredictions
+from nlp_core.prediction.split_prediction import SplitPredictions, encode_splits
 from nlp_core.training.calibration import Calibration
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.lesson import read_lesson
