@@ -2,7 +2,7 @@
 
 Shape letters: R hypotheses, T tokens, V symbols, A choices of a step (V + T).
 
-Source: as of `TreeWriter` of nlp_core/heads/parsing.py, whose numbers these are.
+Training reads this module too.
 """
 
 from collections.abc import Mapping
@@ -36,34 +36,43 @@ class TreeRules:
         pairs = zip(self._trees, self._lengths, strict=True)
         return np.array(
             [
-                tree.is_done or self._steps >= count_steps(length, self._max_open)
+                tree.is_done or length == 0 or self._steps >= count_steps(length, self._max_open)
                 for tree, length in pairs
             ]
         )
 
-    def restrict(self, log_RA: np.ndarray) -> np.ndarray:
-        read = [tree.read for tree in self._trees]
-        place_R = np.minimum(self._num_symbols + np.array(read), log_RA.shape[1] - 1)
-        log_RA[:, SHIFT] = log_RA[np.arange(len(log_RA)), place_R]
-        allowed_RA = np.zeros(log_RA.shape, dtype=bool)
+    @property
+    def read(self) -> np.ndarray:
+        """The tokens that each has written, [R]."""
+        return np.array([tree.read for tree in self._trees])
+
+    def allow(self, num_choices: int) -> np.ndarray:
+        """Return the choices that each can go on with, [R, A]."""
+        allowed_RA = np.zeros((len(self._trees), num_choices), dtype=bool)
         if self._is_free:
             allowed_RA[:, REDUCE:] = True
+            return allowed_RA
         for allowed_A, tree, length in zip(allowed_RA, self._trees, self._lengths, strict=True):
-            if not self._is_free:
-                moves = tree.list_moves(length, self._max_open)
-                allowed_A[SHIFT], allowed_A[REDUCE] = moves.shifts, moves.closes
-                if moves.parent is not None:
-                    allowed_A[OPEN : self._num_symbols] = self._inside[moves.parent]
-        found_RA: np.ndarray = np.where(allowed_RA, log_RA, -np.inf)
+            moves = tree.list_moves(length, self._max_open)
+            allowed_A[SHIFT], allowed_A[REDUCE] = moves.shifts, moves.closes
+            if moves.parent is not None:
+                allowed_A[OPEN : self._num_symbols] = self._inside[moves.parent]
+        return allowed_RA
+
+    def restrict(self, log_RA: np.ndarray) -> np.ndarray:
+        place_R = np.minimum(self._num_symbols + self.read, log_RA.shape[1] - 1)
+        log_RA[:, SHIFT] = log_RA[np.arange(len(log_RA)), place_R]
+        found_RA: np.ndarray = np.where(self.allow(log_RA.shape[1]), log_RA, -np.inf)
         found_RA[[tree.is_done for tree in self._trees], SHIFT] = 0.0  # not read, but a number
         return found_RA
 
     def advance(self, parent_R: np.ndarray, choice_R: np.ndarray) -> np.ndarray:
         self._steps += 1
-        trees = [self._trees[parent] for parent in parent_R.tolist()]
-        read_R = np.array([tree.read for tree in trees])
+        read_R = self.read[parent_R]
         self._trees = [
-            tree if choice == STAY or choice >= self._num_symbols else tree.follow(choice)
-            for tree, choice in zip(trees, choice_R.tolist(), strict=True)
+            self._trees[parent]
+            if choice == STAY or choice >= self._num_symbols
+            else self._trees[parent].follow(choice)
+            for parent, choice in zip(parent_R.tolist(), choice_R.tolist(), strict=True)
         ]
         return np.where(choice_R == SHIFT, self._num_symbols + read_R, choice_R)

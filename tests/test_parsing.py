@@ -8,7 +8,7 @@ from torch import Tensor
 from nlp_core.config.model import parse_model
 from nlp_core.data.split_column import LabelColumn
 from nlp_core.errors import ConfigError
-from nlp_core.heads.grammar import Derivation, Grammar, trace
+from nlp_core.heads.grammar import Grammar, trace
 from nlp_core.heads.parsing import RNNGHead, SequenceParsingHead
 from nlp_core.heads.pointer import PointerDecoder
 from nlp_core.heads.rnng import TreeNetwork
@@ -25,6 +25,7 @@ from reglue_runtime.tree import (
     nest_tags,
     write_tree,
 )
+from reglue_runtime.tree_writing import TreeRules
 
 TREE = ["[IN:A", "at", "[SL:B", "[IN:C", "my", "house", "]", "]", "now", "]"]
 WORDS = ["at", "my", "house", "now"]
@@ -88,15 +89,15 @@ def test_metrics_by_hand() -> None:
 def test_grammar_allows_what_training_showed() -> None:
     grammar = Grammar(3, max_open=4, constraint="grammar")
     grammar.learn(trace(torch.tensor([ACTIONS])).edges)
-    inside = grammar.list_inside()
-    trees = [Derivation()]
+    rules = TreeRules(np.array([4]), note=grammar.describe())
+    opened = []
     for action in ACTIONS:
-        (allowed,) = grammar.allow(trees[-1:], [4], inside)
+        (allowed,) = rules.allow(5)
         assert allowed[action]
-        trees.append(trees[-1].follow(action))
-    assert trees[-1].is_done
-    opened = [grammar.allow([tree], [4], inside)[0, 2:].tolist() for tree in trees[:4]]
-    assert opened == [
+        opened.append(allowed[2:].tolist())
+        rules.advance(np.array([0]), np.array([action]))
+    assert rules.done.all()
+    assert opened[:4] == [
         [True, False, False],
         [False, False, True],
         [False, False, True],

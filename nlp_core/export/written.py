@@ -71,10 +71,5 @@ def describe_writer(head: ExpertHead, labels: Sequence[str], path: Path) -> dict
     if isinstance(head, SequenceHead):
         return note | {"search": head.search._asdict(), "words": [*labels], "labels": []}
     assert isinstance(head, SequenceParsingHead), type(head)
-    grammar = head.grammar
-    rules = {
-        "max_open": grammar.max_open,
-        "free": grammar.constraint == "none",
-        "inside": [row.int().tolist() for row in grammar.list_inside()],
-    }
-    return note | {"search": TextSearch(head.beam)._asdict(), "rules": rules}
+    search = TextSearch(head.beam)._asdict()
+    return note | {"search": search, "rules": head.grammar.describe()}

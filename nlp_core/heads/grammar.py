@@ -1,17 +1,17 @@
-"""Which actions can write a tree, and what a right sequence of actions builds.
+"""Which labels may be inside each other, and what a right sequence of actions builds.
 
-Shape letters: B batch, S steps, R hypotheses, A actions, L labels, T tokens.
+Shape letters: B batch, S steps, N constituents, C parts of a constituent.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from reglue_runtime.tree import OPEN, REDUCE, SHIFT, Derivation, count_steps
+from reglue_runtime.tree import OPEN, SHIFT
 
 Constraint = Literal["grammar", "brackets", "none"]
 
@@ -40,27 +40,15 @@ class Grammar(nn.Module):
             parent, child = zip(*edges, strict=True)
             self.seen[[*parent], [*child]] = True
 
-    def count_steps(self, length: int) -> int:
-        """Return the most actions for a number of tokens: each is written, all constituents end."""
-        return count_steps(length, self.max_open)
-
-    def list_inside(self) -> list[Tensor]:
-        """Return by parent the labels that may open inside it, [L] each."""
+    def describe(self) -> dict[str, Any]:  # Any: JSON
+        """Return what may be written, as `TreeRules` of the runtime reads it."""
         free = self.constraint != "grammar" or not bool(self.seen.any())
-        return [torch.ones_like(row) if free else row for row in self.seen]
-
-    def allow(
-        self, derivations: Sequence[Derivation], lengths: Sequence[int], inside: Sequence[Tensor]
-    ) -> Tensor:
-        """Return the actions that each derivation may go on with, [R, A]."""
-        num_labels = self.seen.shape[1]
-        allowed_RA = torch.zeros(len(derivations), OPEN + num_labels, dtype=torch.bool)
-        for allowed_A, tree, length in zip(allowed_RA, derivations, lengths, strict=True):
-            moves = tree.list_moves(length, self.max_open)
-            allowed_A[SHIFT], allowed_A[REDUCE] = moves.shifts, moves.closes
-            if moves.parent is not None:
-                allowed_A[OPEN:] = inside[moves.parent]
-        return allowed_RA
+        inside = torch.ones_like(self.seen) if free else self.seen
+        return {
+            "max_open": self.max_open,
+            "free": self.constraint == "none",
+            "inside": inside.int().tolist(),
+        }
 
 
 class Level(NamedTuple):

@@ -20,8 +20,9 @@ from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch, 
 from nlp_core.heads.grammar import Constraint, Grammar, trace
 from nlp_core.heads.pointer import Pointer, PointerDecoder
 from nlp_core.heads.rnng import TreeNetwork, TreeScorer
-from nlp_core.heads.search import STAY, BestChoices, search
-from reglue_runtime.tree import OPEN, REDUCE, SHIFT, Derivation
+from nlp_core.heads.search import BestChoices, search
+from reglue_runtime.tree import OPEN, REDUCE, SHIFT, count_steps
+from reglue_runtime.tree_writing import TreeRules
 
 
 class WritingHead(Head):
@@ -131,52 +132,30 @@ class TreeWriter:
 
     def __init__(self, scorers: Sequence[Scorer], grammar: Grammar, lengths_R: Tensor) -> None:
         self._scorers = scorers
-        self._grammar = grammar
-        self._inside = [row.cpu() for row in grammar.list_inside()]
-        self._lengths = lengths_R.tolist()
-        self._trees = [Derivation() for _ in self._lengths]
+        self._rules = TreeRules(lengths_R.cpu().numpy(), note=grammar.describe())
         self._device = lengths_R.device
-        self._steps = 0
 
     @property
     def done(self) -> Tensor:
-        pairs = zip(self._trees, self._lengths, strict=True)
-        return torch.tensor(
-            [
-                tree.is_done or length == 0 or self._steps >= self._grammar.count_steps(length)
-                for tree, length in pairs
-            ]
-        )
+        return torch.from_numpy(self._rules.done)
 
     @property
     def read(self) -> Tensor:
-        return torch.tensor([tree.read for tree in self._trees], device=self._device)
+        return torch.from_numpy(self._rules.read).to(self._device)
 
     def score(self) -> Tensor:
         read_R = self.read
         log_RA = torch.stack([scorer.score(read_R) for scorer in self._scorers]).sum(0)
-        if self._grammar.constraint == "none":
-            allowed_RA = torch.ones_like(log_RA, dtype=torch.bool)
-            allowed_RA[:, SHIFT] = False
-        else:
-            found_RA = self._grammar.allow(self._trees, self._lengths, self._inside)
-            allowed_RA = torch.zeros_like(log_RA, dtype=torch.bool)
-            allowed_RA[:, : found_RA.shape[1]] = found_RA.to(self._device)
+        allowed_RA = torch.from_numpy(self._rules.allow(log_RA.shape[1])).to(self._device)
         # renormalised, since the answer can only be one that is allowed
         return log_RA.masked_fill(~allowed_RA, -torch.inf).log_softmax(-1)
 
     def advance(self, parent_R: Tensor, choice_R: Tensor) -> None:
-        self._steps += 1
-        trees = [self._trees[parent] for parent in parent_R.tolist()]
-        read_R = torch.tensor([tree.read for tree in trees], device=self._device)
         moved = parent_R.to(self._device), choice_R.to(self._device)
+        read_R = self.read[moved[0]]
         for scorer in self._scorers:
             scorer.advance(*moved, read_R)
-        last = OPEN + self._grammar.seen.shape[1]
-        self._trees = [
-            tree if action == STAY or action >= last else tree.follow(action)
-            for tree, action in zip(trees, choice_R.tolist(), strict=True)
-        ]
+        self._rules.advance(parent_R.cpu().numpy(), choice_R.cpu().numpy())
 
 
 class ParsingHead(ExpertHead):
@@ -238,7 +217,7 @@ class ParsingHead(ExpertHead):
         self, parts: Sequence[Tensor], mask_BT: Tensor, batch: Sequence[Tensor]
     ) -> BestChoices:
         mask_RT = mask_BT.repeat_interleave(self.beam, 0)
-        max_steps = self.grammar.count_steps(int(count_tokens(mask_BT).max()))
+        max_steps = count_steps(int(count_tokens(mask_BT).max()), self.grammar.max_open)
         scorers = [
             self.start(expert, part.repeat_interleave(self.beam, 0), mask_RT, max_steps)
             for expert, part in zip(self.experts, parts, strict=True)
