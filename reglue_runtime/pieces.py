@@ -15,7 +15,7 @@ import numpy as np
 
 from reglue_runtime.example import InputExample
 from reglue_runtime.session import Graph, Session
-from reglue_runtime.writing import RuntimeWriter, State, TextSearch
+from reglue_runtime.writing import RuntimeWriter, State, TextRules, TextSearch
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -45,23 +45,13 @@ class GraphDecoder:
         return self._graph.run(given)["scores"]
 
 
-class PieceRules:
+class PieceRules(TextRules):
     """A text ends with its piece `end`, at the last step in any case."""
 
-    def __init__(self, sizes_R: np.ndarray, *, end: int, max_steps: int) -> None:
-        self.max_steps, self._end = max_steps, end
-        self.done = np.zeros(len(sizes_R), dtype=bool)
-        self._steps = 0
-
-    def restrict(self, log_RV: np.ndarray) -> np.ndarray:
+    def restrict(self, log_RA: np.ndarray) -> np.ndarray:
         if self._steps + 1 < self.max_steps:
-            return log_RV
-        return np.where(np.arange(log_RV.shape[1]) == self._end, log_RV, -np.inf)
-
-    def advance(self, parent_R: np.ndarray, choice_R: np.ndarray) -> np.ndarray:
-        self._steps += 1
-        self.done = self.done[parent_R] | (choice_R == self._end)
-        return choice_R
+            return log_RA
+        return np.where(np.arange(log_RA.shape[1]) == self._end, log_RA, -np.inf)
 
 
 class PieceText:
@@ -76,7 +66,7 @@ class PieceText:
         # Imported here: only models of pieces need it.
         from tokenizers import Tokenizer
 
-        rules = partial(PieceRules, end=note["end"], max_steps=note["search"]["max_words"])
+        rules = partial(PieceRules, end=note["end"], max_words=note["search"]["max_words"])
         decoder = GraphDecoder(Session(folder / note["file"], num_threads=num_threads))
         writer = RuntimeWriter([decoder], TextSearch(**note["search"]), rules)
         return cls(writer, Tokenizer.from_file(str(folder / note["tokenizer"])))

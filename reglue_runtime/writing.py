@@ -186,11 +186,11 @@ class Rules(Protocol):
 
 
 class TextRules:
-    """A text ends with its END, at the last step in any case."""
+    """A text ends with its END, at the last step in any case. Training reads this class too."""
 
-    def __init__(self, sizes_R: np.ndarray, max_words: int) -> None:
-        self.max_steps = max_words
-        self.done = np.zeros(len(sizes_R), dtype=bool)
+    def __init__(self, sizes_R: np.ndarray, max_words: int, end: int = END) -> None:
+        self.max_steps, self._end = max_words, end
+        self.done = sizes_R == 0
         self._steps = 0
 
     def restrict(self, log_RA: np.ndarray) -> np.ndarray:
@@ -202,7 +202,7 @@ class TextRules:
 
     def advance(self, parent_R: np.ndarray, choice_R: np.ndarray) -> np.ndarray:
         self._steps += 1
-        self.done = self.done[parent_R] | (choice_R == END)
+        self.done = self.done[parent_R] | (choice_R == self._end)
         return choice_R
 
 

@@ -20,7 +20,7 @@ from nlp_core.heads.base import HEADS, HeadBatch
 from nlp_core.heads.parsing import ExpertHead
 from nlp_core.heads.pointer import PointerDecoder, State
 from nlp_core.heads.search import BestChoices, sample, search
-from reglue_runtime.writing import END, FIRST, UNKNOWN, TextSearch, draw_number
+from reglue_runtime.writing import FIRST, TextRules, TextSearch, draw_number
 
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
 Penalty = Annotated[float, Field(ge=0.0)]
@@ -38,29 +38,24 @@ class TextWriter:
         options: TextSearch,
     ) -> None:
         self._pairs = list(zip(decoders, parts, strict=True))
-        self._mask, self._options = mask_RT, options
+        self._mask, self._temperature = mask_RT, options.temperature
+        self._rules = TextRules(mask_RT.sum(1).cpu().numpy(), options.max_words)
         self._copies = copies_RT.clamp(min=0).cpu()
         self._states = [decoder.start(x_RTD, mask_RT) for decoder, x_RTD in self._pairs]
-        self._done = ~mask_RT.any(1)
-        self._steps = 0
-        self._read(torch.full_like(self._done, -1, dtype=torch.int64))
+        self._read(torch.full((len(mask_RT),), -1, device=mask_RT.device))
 
     @property
     def done(self) -> Tensor:
-        return self._done
+        return torch.from_numpy(self._rules.done)
 
     def score(self) -> Tensor:
         log_RA = torch.stack(self._odds).sum(0)
-        log_RA[:, UNKNOWN] = -torch.inf
-        if self._steps + 1 == self._options.max_words:
-            log_RA[:, END + 1 :] = -torch.inf
-            log_RA[:, END] = 0.0  # certain, even if its probability is 0 in 32 bits
-        return (log_RA / self._options.temperature).log_softmax(-1)
+        self._rules.restrict(log_RA.numpy())  # in the memory of the tensor
+        return (log_RA / self._temperature).log_softmax(-1)
 
     def advance(self, parent_R: Tensor, choice_R: Tensor) -> None:
-        parent_R, choice_R = parent_R.to(self._done.device), choice_R.to(self._done.device)
-        self._steps += 1
-        self._done = self._done[parent_R] | (choice_R == END)
+        self._rules.advance(parent_R.cpu().numpy(), choice_R.cpu().numpy())
+        parent_R, choice_R = parent_R.to(self._mask.device), choice_R.to(self._mask.device)
         self._states = [(state[0][:, parent_R], state[1][:, parent_R]) for state in self._states]
         self._read(choice_R)
 
