@@ -72,6 +72,9 @@ class Head(nn.Module):
     ] = "label"
     """The column of the task that it predicts."""
 
+    reads_target: ClassVar[bool] = False
+    """Whether `forward` takes the right answers as its last argument where it may see them."""
+
     decodes_target: ClassVar[bool] = False
     """Whether `decode` takes the right answer as its last argument."""
 
@@ -127,7 +130,7 @@ class Head(nn.Module):
 
         If `informed`, the right answers may be an input (teacher forcing).
         """
-        return ()
+        return (batch.targets[self.target],) if informed and self.reads_target else ()
 
     def select_where(self, mask: Tensor | None, group: Tensor | None) -> Tensor | None:
         """Return `where` of the other methods: the mask, or the groups of a grouped head."""

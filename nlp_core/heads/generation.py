@@ -107,6 +107,7 @@ class SequenceHead(ExpertHead):
 
     kinds = frozenset({"generation"})
     target = "output"
+    reads_target = True
     expert = PointerDecoder
     num_reserved = FIRST
 
@@ -136,7 +137,7 @@ class SequenceHead(ExpertHead):
 
     def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
         assert batch.copies is not None
-        return (batch.copies, batch.targets[self.target]) if informed else (batch.copies,)
+        return (batch.copies, *super().read(batch, informed=informed))
 
     def forward(
         self,

@@ -16,7 +16,7 @@ from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.masking import Mask, Tokens, count_tokens
 from nlp_core.blocks.option import PositiveInt
 from nlp_core.errors import ConfigError
-from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch, Loss
+from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, Loss
 from nlp_core.heads.grammar import Constraint, Grammar, trace
 from nlp_core.heads.pointer import Pointer, PointerDecoder
 from nlp_core.heads.rnng import TreeNetwork, TreeScorer
@@ -169,6 +169,7 @@ class ParsingHead(ExpertHead):
 
     kinds = frozenset({"parsing"})
     target = "tree"
+    reads_target = True
 
     def __init__(
         self,
@@ -196,9 +197,6 @@ class ParsingHead(ExpertHead):
     @abstractmethod
     def start(self, expert: nn.Module, x_RTD: Tensor, mask_RT: Tensor, max_steps: int) -> Scorer:
         """Return the scorer of an expert."""
-
-    def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
-        return (batch.targets[self.target],) if informed else ()
 
     def forward(
         self, x_BTD: Tokens, mask_BT: Mask, target_BS: Int[Tensor, "B S"] | None = None

@@ -21,7 +21,6 @@ from nlp_core.heads.base import (
     PADDING_LABEL,
     Decoded,
     Head,
-    HeadBatch,
     Loss,
     Scores,
     hide_classes,
@@ -78,12 +77,8 @@ class PieceWriter:
         self._decoder, self._x, self._mask = decoder, x_RTD, mask_RT
         self._left = max_pieces
         self._cache = decoder.build_cache()
-        self._done = ~mask_RT.any(1)
-        self._read(torch.full_like(self._done, PADDING_LABEL, dtype=torch.int64))
-
-    @property
-    def done(self) -> Tensor:
-        return self._done
+        self.done = ~mask_RT.any(1)
+        self._read(torch.full_like(self.done, PADDING_LABEL, dtype=torch.int64))
 
     def score(self) -> Tensor:
         if self._left > 1:
@@ -92,9 +87,9 @@ class PieceWriter:
         return self._log.masked_fill(~end_V, -torch.inf).log_softmax(-1)
 
     def advance(self, parent_R: Tensor, choice_R: Tensor) -> None:
-        parent_R, choice_R = parent_R.to(self._done.device), choice_R.to(self._done.device)
+        parent_R, choice_R = parent_R.to(self.done.device), choice_R.to(self.done.device)
         self._left -= 1
-        self._done = self._done[parent_R] | (choice_R == self._decoder.end)
+        self.done = self.done[parent_R] | (choice_R == self._decoder.end)
         self._cache.reorder_cache(parent_R)
         self._read(choice_R)
 
@@ -124,6 +119,7 @@ class PretrainedDecoderHead(WritingHead):
     kinds = frozenset({"generation"})
     target = "output"
     reads_texts = True
+    reads_target = True
     writes_pieces = True
 
     def __init__(
@@ -137,9 +133,6 @@ class PretrainedDecoderHead(WritingHead):
     ) -> None:
         super().__init__(beam=beam)
         self.penalty, self.max_pieces = penalty, max_pieces
-
-    def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
-        return (batch.targets[self.target],) if informed else ()
 
     def forward(self, x_BTD: Tokens, mask_BT: Mask, *more: Pieces | PieceDecoder) -> Tensor:
         """Return the log probability of each right piece, [B, S].
@@ -181,6 +174,7 @@ class LabelTextHead(Head):
     kinds = frozenset({"classification", "pair_classification"})
     ranks = ((SEQUENCE,),)
     reads_texts = True
+    reads_target = True
     writes_pieces = True
 
     def __init__(self, in_dim: int, num_labels: int, *, constrained: bool = True) -> None:
@@ -188,9 +182,6 @@ class LabelTextHead(Head):
         self.constrained = constrained
         self.spelling = [[number] for number in range(num_labels)]
         """The pieces of each label, which a model sets after it built the head."""
-
-    def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
-        return (batch.targets[self.target],) if informed else ()
 
     def forward(
         self, x_BTD: Tokens, mask_BT: Mask, *more: Int[Tensor, " B"] | PieceDecoder

@@ -21,7 +21,6 @@ from nlp_core.heads.base import (
     PADDING_LABEL,
     Decoded,
     Head,
-    HeadBatch,
     Loss,
     Tags,
     TagScores,
@@ -130,6 +129,8 @@ class EncoderDecoderTaggingHead(TaggingHead):
         bidirectional encoder's backward half.
     """
 
+    reads_target = True
+
     def __init__(
         self,
         in_dim: int,
@@ -148,9 +149,6 @@ class EncoderDecoderTaggingHead(TaggingHead):
         self.energy = nn.Linear(hidden_dim, 1, bias=False)
         self.cell = nn.LSTMCell(2 * in_dim + label_dim, hidden_dim)
         self.dropout = dropout
-
-    def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
-        return (batch.targets[self.target],) if informed else ()
 
     def forward(self, x_BTD: Tokens, mask_BT: Mask, target_BT: Tags | None = None) -> TagScores:
         """Return the logits of the labels, zeros at padding.
