@@ -8,20 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from nlp_core.config.model import parse_model
+from nlp_core.config.column import TEXTS
 from nlp_core.data.guess import guess_texts
-from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.readers.records import FileRecord
 from nlp_core.data.user_task import build_user_task
-from nlp_core.encoders.folder import LONGEST, read_size
 from nlp_core.errors import ConfigError, DataError, UsageError
 from nlp_core.files import format_cells, replacing
-from nlp_core.kinds import CLASSIFICATION, LABEL
-from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import build_model
-from nlp_core.models.plan import plan_model
+from nlp_core.kinds import CLASSIFICATION
 from nlp_core.prediction.file_prediction import DIGITS, read_chunks, refuse_taken, show_rows
 from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.retriever import build_on_encoder
 from nlp_core.prediction.trained_model import TrainedModel
 
 EMBEDDING = "embedding"
@@ -32,32 +28,16 @@ FORMS = (".npy", ".jsonl")
 
 def build_encoder_model(folder: Path, source: Path) -> TrainedModel:
     """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`."""
-    size = read_size(folder)
-    length = min(size.positions, LONGEST)
-    encoder = {"block": "pretrained_encoder", "dim": size.dim, "max_length": length}
     pools = [
         {"name": name, "block": "pooling", "inputs": ["encoder"], "pool": name} for name in POOLS
     ]
-    model = {
-        "description": "an encoder",
-        "source": str(folder),
-        "inputs": {"texts": "texts"},
-        "layers": [
-            {"name": "encoder", "inputs": ["texts"], **encoder},
-            *pools,
-            {"name": "all", "block": "concat", "inputs": [*POOLS]},
-        ],
-        # a model needs a head; this one is never asked
-        "heads": {"none": {"head": "classification", "inputs": ["all"]}},
-    }
-    plan = plan_model(parse_model(model, str(folder)), where=str(folder))
-    layer = plan.layers[0]
-    vocabulary = PieceVocabulary.learn([], layer.options, folder)
-    targets, data = {LABEL: ["0", "1"]}, guess_texts(source)
-    featurizer = Featurizer(plan, {"encoder": vocabulary}, targets)
-    built = build_model(plan, featurizer, kind=CLASSIFICATION)
-    task = build_user_task(data, targets, folder.name, {})
-    return TrainedModel(folder, folder.name, built, featurizer, task, data)
+    joined = {"name": "all", "block": "concat", "inputs": [*POOLS]}
+    # a model needs a head; this one is never asked
+    heads = {"none": {"head": "classification", "inputs": ["all"]}}
+    model, featurizer = build_on_encoder(folder, CLASSIFICATION, [TEXTS], [*pools, joined], heads)
+    data = guess_texts(source)
+    task = build_user_task(data, featurizer.targets, folder.name, {})
+    return TrainedModel(folder, folder.name, model, featurizer, task, data)
 
 
 def embed_file(

@@ -1,7 +1,8 @@
 """Vectors of queries and passages, by the two towers of a trained model or by a bare encoder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any  # any value of a model file
 
 import numpy as np
 
@@ -13,13 +14,47 @@ from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.encoders.folder import LONGEST, read_size
 from nlp_core.errors import ConfigError
 from nlp_core.files import digest_file
-from nlp_core.kinds import LABEL, RETRIEVAL
+from nlp_core.kinds import LABEL, RETRIEVAL, Kind
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.models.plan import plan_model
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.prediction.search import Vectors, embed_rows, find_towers
 from nlp_core.prediction.trained_model import TrainedModel
+
+
+def build_on_encoder(
+    folder: Path,
+    kind: Kind,
+    inputs: Sequence[str],
+    layers: Sequence[Mapping[str, Any]],
+    heads: Mapping[str, Any],
+) -> tuple[GraphModel, Featurizer]:
+    """Return a model of a bare encoder and layers that have no weights of their own.
+
+    Args:
+        inputs: columns of whole texts; the layer `encoder` reads the first one.
+        layers: those above the encoder, as in a model file.
+    """
+    size = read_size(folder)
+    encoder = {
+        "name": "encoder",
+        "block": "pretrained_encoder",
+        "inputs": [*inputs[:1]],
+        "dim": size.dim,
+        "max_length": min(size.positions, LONGEST),
+    }
+    graph = {
+        "description": "an encoder",
+        "source": str(folder),
+        "inputs": {name: name for name in inputs},
+        "layers": [encoder, *layers],
+        "heads": heads,
+    }
+    plan = plan_model(parse_model(graph, str(folder)), where=str(folder))
+    vocabulary = PieceVocabulary.learn([], plan.layers[0].options, folder)
+    featurizer = Featurizer(plan, {"encoder": vocabulary}, {LABEL: ["0", "1"]})
+    return build_model(plan, featurizer, kind=kind), featurizer
 
 
 class Retriever:
@@ -63,25 +98,13 @@ class Retriever:
     @classmethod
     def of_encoder(cls, folder: Path) -> "Retriever":
         """Return a pretrained encoder as both towers: means of its pieces, compared by cosine."""
-        found = read_size(folder)
-        size = {"dim": found.dim, "max_length": min(found.positions, LONGEST)}
         layers = [
-            {"name": "encoder", "block": "pretrained_encoder", "inputs": ["text_a"], **size},
             {"name": "encoder_b", "block": "encoder", "inputs": ["text_b"]},
             {"name": "query", "block": "pooling", "inputs": ["encoder"], "pool": "mean"},
             {"name": "passage", "block": "pooling", "inputs": ["encoder_b"], "pool": "mean"},
         ]
-        model = {
-            "description": "an encoder",
-            "source": str(folder),
-            "inputs": {name: name for name in RETRIEVAL.texts},
-            "layers": layers,
-            "heads": {"found": {"head": "retrieval", "inputs": ["query", "passage"]}},
-        }
-        plan = plan_model(parse_model(model, str(folder)), where=str(folder))
-        vocabulary = PieceVocabulary.learn([], plan.layers[0].options, folder)
-        featurizer = Featurizer(plan, {"encoder": vocabulary}, {LABEL: ["0", "1"]})
-        built = build_model(plan, featurizer, kind=RETRIEVAL)
+        heads = {"found": {"head": "retrieval", "inputs": ["query", "passage"]}}
+        built, featurizer = build_on_encoder(folder, RETRIEVAL, RETRIEVAL.texts, layers, heads)
         return cls(built, featurizer, folder / WEIGHTS, RETRIEVAL.texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
