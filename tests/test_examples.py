@@ -15,6 +15,7 @@ from nlp_core.report.cell import CellTask, TrainedCell, read_trained
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.report.examples import find_examples, measure_examples, read_runs, write_examples
 from nlp_core.report.results import CellResult, read_results
+from nlp_core.site.breakdown import list_questions
 from nlp_core.statistics import build_score, resample
 from nlp_core.training.cell import read_cell
 from nlp_core.training.cell_run import train_cell
@@ -135,6 +136,35 @@ def test_labels_that_may_meet_keep_their_probabilities_and_seeds_may_be_large(
     write_examples(tmp_path / "c.parquet", tmp_path, cell)
     (runs,) = read_runs(tmp_path / "c.parquet")
     assert [run.score.tolist() for run in runs.predictions if run.score is not None] == [score] * 2
+
+
+def test_the_order_of_sure_candidates_is_kept(tmp_path: Path) -> None:
+    """In 32 bits 1e-60, the probability of the wrong label, is 0."""
+    task = {"kind": "ranking", "labels": ["0", "1"], "metrics": ["map", "auc"]}
+    task |= {"scheme": None, "footnotes": [], "select_split": "dev", "report_split": "test"}
+    cell = TrainedCell.model_validate(
+        {
+            **{"table": "t", "cell": "c", "model": "m", "recipe": "r", "seeds": [1, 2]},
+            **{"init": None, "parameters": {}, "fingerprint": {}, "numerics": 1, "runs": {}},
+            **{"tasks": {"words": task}, "data": {}},
+        }
+    )
+    target = ["0", "1", "0"]
+    scores = {
+        1: [[1e-40, 1.0], [1e-60, 1.0], [0.5, 0.5]],
+        2: [[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]],
+    }
+    columns = {"split": ["test"] * 3, "selection": ["honest"] * 3, "id": [0, 1, 2]}
+    columns |= {"target": target, "prediction": ["1", "1", "0"], "group": [0, 0, 0]}
+    for seed, score in scores.items():
+        folder = tmp_path / f"seed-{seed}" / "predictions"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table(columns | {"score": score}), folder / "words.parquet")
+    write_examples(tmp_path / "c.parquet", tmp_path, cell)
+    found = measure_examples(tmp_path / "c.parquet")
+    assert found == {"test.map": [100.0, 50.0], "test.auc": [100.0, 50.0]}
+    (runs,) = read_runs(tmp_path / "c.parquet")
+    assert [question.ranks for question in list_questions(runs)] == [[1, 2]]
 
 
 def test_seeds_keep_the_order_of_the_cell(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from nlp_core.heads.ranking import (
     RankingHead,
 )
 from nlp_core.metrics import Predictions, measure
+from nlp_core.statistics import build_score
 
 SCORES = torch.tensor([2.0, 0.5, 1.0, -1.0, 3.0, 0.0], dtype=torch.float64)
 TARGET = torch.tensor([1, 0, 1, 0, 0, 0])
@@ -50,6 +51,11 @@ def test_the_order_of_high_scores_is_kept() -> None:
         assert measure("ranking", ["mrr", "map"], found) == pytest.approx(
             {"mrr": 100 / (1 + above), "map": 100 / (1 + above)}, abs=1e-4
         )
+        area = 100 * (len(scores) - 1 - above) / (len(scores) - 1)
+        assert measure("ranking", ["auc"], found) == pytest.approx({"auc": area})
+        score = build_score("ranking", "auc", [found])
+        assert score is not None
+        assert score.values.tolist() == pytest.approx([area])
 
 
 def test_margin_loss_by_hand() -> None:

@@ -209,7 +209,7 @@ def _of_last_label(compute: Callable[..., float]) -> Callable[..., float]:
 
 
 register("weighted_auc", *LABELS)(partial(measure_mean_auc, weighted=True))
-register("auc", *ONE_LABEL, "ranking")(_of_last_label(measure_auc))
+register("auc", *ONE_LABEL)(_of_last_label(measure_auc))
 register("average_precision", *ONE_LABEL)(_of_last_label(measure_average_precision))
 for name in ("f1", "precision", "recall"):
     measure_one = partial(measure_label, name)

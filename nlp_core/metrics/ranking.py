@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nlp_core.errors import DataError
 from nlp_core.metrics.base import Predictions, register
+from nlp_core.metrics.classification import Decision, compute_auc
 
 ALMOST_SURE = 1 - 1e-6
 
@@ -44,6 +45,16 @@ def _is_first(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -> float
 QUESTION_SCORES = {"map": _average_precision, "mrr": _reciprocal_rank, "accuracy": _is_first}
 for metric in QUESTION_SCORES:
     register(metric, "ranking")(partial(measure_mean, metric))
+
+
+@register("auc", "ranking")
+def measure_order(predictions: Predictions) -> float:
+    """Return the area under the ROC curve of the candidates of all questions together."""
+    if predictions.score is None:
+        raise DataError("found no scores, expected those of each candidate.")
+    right = predictions.labels[-1]
+    relevant = np.asarray(predictions.target, dtype=np.str_) == right
+    return compute_auc(Decision(right, relevant, restore_order(predictions.score)))
 
 
 @register("f1", "ranking")
@@ -87,11 +98,14 @@ def _questions(
     order = np.argsort(predictions.group, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(predictions.group[order])) + 1):
         if relevant[rows].any():
-            yield relevant[rows], _restore_order(predictions.score[rows])
+            yield relevant[rows], restore_order(predictions.score[rows])
 
 
-def _restore_order(score: NDArray[np.floating]) -> NDArray[np.floating]:
+def restore_order(score: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return numbers in the order of the candidates' scores.
+
+    Args:
+        score: the probabilities of the wrong and the right label, [N, 2].
 
     Near 1 the probability of the right label is rounded to few values, or to 1; the small one of
     the wrong label still has all its digits.

@@ -23,6 +23,7 @@ from nlp_core.errors import DataError
 from nlp_core.files import replacing
 from nlp_core.kinds import KINDS, LABEL, TAGS
 from nlp_core.metrics import Predictions, measure
+from nlp_core.metrics.ranking import ALMOST_SURE
 from nlp_core.report.cell import CellTask, TrainedCell
 from nlp_core.report.results import Record
 from nlp_core.statistics import SumScore, WeightedScore, build_score, find_summing
@@ -223,12 +224,18 @@ def _list_numbers(table: pa.Table, names: Sequence[str]) -> pa.Array:
 
 
 def _list_scores(table: pa.Table, task: CellTask) -> pa.Array:
-    """Return the probabilities of the labels; of two that exclude each other only the second."""
+    """Return the probabilities of the labels; of two that exclude each other only the second.
+
+    Candidates that are almost surely right differ only in the first one, so both are kept whole.
+    """
     floats = pa.list_(pa.float32())
     if "score" not in table.column_names or not len(table):
         return pa.nulls(len(table), floats)
-    score = np.asarray(table["score"].to_pylist(), dtype=np.float32)
-    is_pair = score.shape[1] == 2 and not KINDS.get(task.kind).has_several_labels
+    exact, kind = np.asarray(table["score"].to_pylist(), dtype=np.float64), KINDS.get(task.kind)
+    if kind.is_grouped and (exact[:, -1] > ALMOST_SURE).any():
+        return pa.array(list(exact), pa.list_(pa.float64()))
+    score = exact.astype(np.float32)
+    is_pair = score.shape[1] == 2 and not kind.has_several_labels
     return pa.array(list(score[:, 1:] if is_pair else score), floats)
 
 

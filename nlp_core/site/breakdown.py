@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from nlp_core.kinds import KINDS, Kind
 from nlp_core.metrics import count_confusions
 from nlp_core.metrics.classification import Confusion
+from nlp_core.metrics.ranking import restore_order
 from nlp_core.metrics.retrieval import score_queries
 from nlp_core.report.examples import Runs
 
@@ -245,7 +246,8 @@ def list_questions(runs: Runs) -> list[RankedQuestion]:
     relevant = np.asarray(first.target, dtype=np.str_) == first.labels[-1]
     order = np.argsort(first.group, kind="stable")
     starts = np.flatnonzero(np.diff(first.group[order])) + 1
-    scores = np.asarray([run.score[:, -1] for run in runs.predictions if run.score is not None])
+    found_scores = (run.score for run in runs.predictions if run.score is not None)
+    scores = np.asarray([*map(restore_order, found_scores)])
     found = []
     for rows in np.split(order, starts):
         right = relevant[rows]

@@ -28,7 +28,7 @@ from nlp_core.metrics.generation import (
     score_rouge,
 )
 from nlp_core.metrics.parsing import count_brackets, is_valid_tree, pair_trees
-from nlp_core.metrics.ranking import QUESTION_SCORES, score_questions
+from nlp_core.metrics.ranking import QUESTION_SCORES, restore_order, score_questions
 from nlp_core.metrics.retrieval import score_queries
 from nlp_core.metrics.span import compare_exactly, compare_words, score_answers
 from reglue_runtime.decoding import find_spans
@@ -211,7 +211,7 @@ def _build_area(runs: Sequence[Predictions]) -> AreaScore | None:
     wins = np.zeros((len(runs), size, size))
     for seed, run in enumerate(runs):
         assert run.score is not None, seed
-        score = run.score[:, -1]
+        score = run.score[:, -1] if run.group is None else restore_order(run.score)
         for idx in positive:
             won = (np.sign(score[idx] - score[negative]) + 1) / 2
             wins[seed, units[idx]] += np.bincount(units[negative], won, size)
