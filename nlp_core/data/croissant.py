@@ -52,7 +52,9 @@ Entity = dict[str, Any]  # Any: JSON-LD holds texts, lists and further objects
 def describe_source(name: str, dataset: DatasetConfig, places: Places, base: Path) -> Entity:
     """Return the Croissant description of a source; paths are relative to the folder `base`."""
     processed = places.data_dir / "processed" / name
-    files = list(_list_files(name, dataset, places, base))
+    listed = list(_list_files(name, dataset, places, base))
+    # a file needs a digest, or one of the archive that it is in
+    files = [item for item in listed if "sha256" in item or "containedIn" in item]
     records: list[Entity] = []
     if (processed / MANIFEST).is_file():
         # vectors and encoders have no splits
@@ -62,6 +64,8 @@ def describe_source(name: str, dataset: DatasetConfig, places: Places, base: Pat
             files.append(_describe_file(path.name, _relate(path, base), facts["sha256"]))
             records.append(_describe_records(split, path))
     note = f" {' '.join(dataset.note.split())}" if dataset.note else ""
+    unknown = [item["description"] for item in listed if item not in files]
+    note += f" Not listed, since no digest is known: {' '.join(unknown)}" if unknown else ""
     return {
         "@context": dict(sorted(CONTEXT.items())),
         "@type": "sc:Dataset",
@@ -124,7 +128,6 @@ def _describe_member(member: MemberConfig, file: FileConfig, folder: str) -> Ent
         member.name, f"{folder}/{member.name}", digest.digest if digest else None
     )
     label = f" It is {digest.label}." if digest and digest.label else ""
-    label = label if digest else " No digest of it is known."
     return found | {"description": f"{member.path} of {file.url or file.mirror}.{label}"}
 
 
