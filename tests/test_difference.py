@@ -1,10 +1,12 @@
 """`reglue diff`: moved, new and removed scores between two commits."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nlp_core.cli import main
 from nlp_core.errors import ConfigError
@@ -12,6 +14,8 @@ from nlp_core.files import write_json
 from nlp_core.report.comparison import find_interval
 from nlp_core.report.difference import list_moved, read_revision
 from nlp_core.report.results import CellResult, Score
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def write(root: Path, **cells: list[float]) -> None:
@@ -144,3 +148,32 @@ def test_the_command_prints_json(repository: Path, capsys: pytest.CaptureFixture
 def test_an_unknown_commit_is_the_users_mistake(repository: Path) -> None:
     with pytest.raises(ConfigError, match=r"Not a valid object name nowhere\. Name a commit"):
         read_revision(repository, "nowhere")
+
+
+@pytest.mark.parametrize(("rows", "is_failing"), [(3, False), (900, False), (1, True)])
+def test_the_comment_on_a_pull_request_fits_and_says_if_the_comparison_failed(
+    tmp_path: Path, rows: int, *, is_failing: bool
+) -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/check.yml").read_text())
+    (step,) = (step for step in workflow["jobs"]["check"]["steps"] if step.get("name") == "comment")
+    row = "| " + "x" * 150 + " |"
+    printing = f'yes "{row}" | head -n {rows}'
+    for name, line in {
+        ".venv/bin/reglue": f'echo "$*" > asked; {printing}; exit {int(is_failing)}',
+        "bin/gh": 'echo "$*" > said',
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/bash\n{line}\n")
+        path.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "NUMBER": "7"}
+    subprocess.run(["bash", "-e", "-c", step["run"]], cwd=tmp_path, env=environment, check=True)
+    # the base branch as it was merged, so that its own changes are not in the comment
+    assert (tmp_path / "asked").read_text() == "diff HEAD^1 HEAD --markdown\n"
+    said = (tmp_path / "said").read_text()
+    assert said == "pr comment 7 --edit-last --create-if-none --body-file moved.md\n"
+    body = (tmp_path / "moved.md").read_text()
+    assert len(body) < 65536  # GitHub refuses longer comments
+    assert body.count(row) == min(rows, 302)
+    assert ("598 more" in body) == (rows == 900)
+    assert ("The comparison failed." in body) == is_failing
