@@ -68,6 +68,17 @@ def test_scores_are_those_of_the_report(capsys: pytest.CaptureFixture[str]) -> N
     assert run["weights"][7:23] in found["training"]["weights of seed 1"]
 
 
+def test_curves_and_the_picture_of_the_model_are_named() -> None:
+    params, comparison = read_params(ROOT / "params.yaml"), read_comparison("sample", ROOT)
+    found = explain(comparison, "sample_answer_cnn", params, ROOT, has_commit=False)
+    points = comparison.results.curves["sample_answer_cnn"]["auc, seed 1"]
+    line = found["curves"]["auc, seed 1"]
+    assert line.startswith(f"steps {points[0][0]} to {points[-1][0]}: {points[0][1]:.2f}, ")
+    assert line.count(", ") == len(points) - 1
+    command = "reglue show zoo/sample/answer_cnn.json --svg sample_answer_cnn.svg"
+    assert found["commands"]["picture of the model"] == command
+
+
 def test_a_cell_of_older_code_is_marked() -> None:
     params = read_params(ROOT / "params.yaml")
     newer = params.model_copy(update={"numerics": params.numerics + 1})

@@ -1,6 +1,6 @@
 """Where the numbers of a cell come from: data, model, recipe, seeds, machine, commands, commit."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nlp_core.config.dataset import read_dataset
@@ -45,6 +45,8 @@ def explain(
             sections["cost"] = describe_cost(costs[cell])
         if has_commit:
             sections["commit"] = _find_commit(results.table, found, root)
+        if cell in results.curves:
+            sections["curves"] = dict(_list_curves(results.curves[cell]))
     make = {ExportConfig: "export", EnsembleConfig: "average"}.get(type(item), "train")
     device = f"{ON_GPU} " if found is not None and found.is_of_gpu else ""
     sections["commands"] = {
@@ -53,6 +55,8 @@ def explain(
     }
     if not isinstance(item, ExportConfig):
         sections["commands"]["verify"] = f"{device}reglue verify {item.table} {cell}"
+    if (pictured := sections["model"]["file"]).endswith(".json") and " + " not in pictured:
+        sections["commands"]["picture of the model"] = f"reglue show {pictured} --svg {cell}.svg"
     return sections
 
 
@@ -134,6 +138,13 @@ def _list_training(found: CellResult, params: Params) -> Facts:
         weights = (run.weights or "").removeprefix("sha256:")[:DIGEST_LETTERS]
         facts[f"weights of seed {seed}"] = f"sha256 {weights}, {len(run.validations)} validations"
     return facts
+
+
+def _list_curves(curves: Mapping[str, Sequence[tuple[int, float]]]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each line, and its values on the split that chooses the epoch."""
+    for name, points in ((name, points) for name, points in curves.items() if points):
+        steps = f"steps {points[0][0]:,} to {points[-1][0]:,}: "
+        yield name, steps + ", ".join(f"{value:.2f}" for _, value in points)
 
 
 def _find_commit(table: str, found: CellResult, root: Path) -> Facts:

@@ -119,5 +119,5 @@ def _list_facts(place: CellPlace, project: Project) -> dict[str, Facts]:
     comparison = project.tables[place.table]
     # a committed page cannot name the commit that it is part of
     facts = explain(comparison, place.cell, project.params, project.root, has_commit=False)
-    del facts["scores"]  # the page has a table of them
-    return facts
+    shown = ("scores", "curves")  # the page has a table and a picture of them
+    return {name: section for name, section in facts.items() if name not in shown}
