@@ -92,6 +92,26 @@ def test_equal_remarks_share_a_note(table: PaperTable) -> None:
     assert re.findall(r"\$\^\{(\d)\}\$ (\w+)", text) == [("1", "Wider"), ("2", "Deeper")]
 
 
+def test_names_and_remarks_print_as_they_are_written(table: PaperTable) -> None:
+    part = table.comparison.parts[0]
+    (entry,) = part.entries
+    number = NumberConfig(value=70.0, remark="p < 5 %, {a|b} > c_d.")
+    entries = [
+        replace(entry, row=row, column="A & B", number=number)
+        for row in ("first", "[CLS] ~ x^2", "*ours #1 $")
+    ]
+    parts = [replace(part, entries=entries)]
+    text = FORMATS["latex"](table._replace(comparison=replace(table.comparison, parts=parts)))
+    assert r"p \textless{} 5 \%, \{a\textbar{}b\} \textgreater{} c\_d.\par" in text
+    assert r"{A \& B}" in text
+    # directly after the end of a row, [ and * would be its options
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert any(
+        line.startswith(r"{}[CLS] \textasciitilde{} x\textasciicircum{}2 &") for line in rows
+    )
+    assert any(line.startswith(r"{}*ours \#1 \$ &") for line in rows)
+
+
 def test_a_table_without_any_number_has_a_header(table: PaperTable) -> None:
     empty = table._replace(comparison=replace(table.comparison, parts=[]))
     (line,) = FORMATS["csv"](empty).splitlines()

@@ -13,8 +13,14 @@ from sklearn.metrics import f1_score, roc_auc_score
 from nlp_core.metrics import Predictions, is_lower_better
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.examples import find_examples, read_runs
+from nlp_core.report.paper import PaperTable
 from nlp_core.report.results import read_results
-from nlp_core.report.significance import find_differences, measure_variation, render_differences
+from nlp_core.report.significance import (
+    compare_rows,
+    find_differences,
+    measure_variation,
+    render_differences,
+)
 from nlp_core.statistics import (
     AreaScore,
     Pair,
@@ -49,7 +55,7 @@ def make_area(
 ) -> tuple[AreaScore, Predictions]:
     draw = np.random.default_rng(seed)
     target = draw.integers(0, 2, rows)
-    score = np.round(draw.random(rows) + 0.3 * target, 1)  # with ties
+    score = np.round(draw.random(rows) + 0.3 * target, 1) / 2  # with ties
     group = None if questions is None else np.sort(draw.integers(0, questions, rows))
     run = Predictions(
         ["0", "1"], [str(x) for x in target], ["0"] * rows, np.stack([1 - score, score], 1), group
@@ -326,6 +332,24 @@ def test_a_report_gives_each_row_its_interval_and_letters() -> None:
     assert findings == find_differences(read_comparison("sample", ROOT), ROOT)
     assert find_examples("sample", "sample_answer_cnn", ROOT).exists()
     assert render_differences([]) == ""
+
+
+def test_rows_on_other_examples_are_not_compared() -> None:
+    comparison = read_comparison("sample", ROOT)
+    (part,) = (part for part in comparison.parts if part.config.title == "Sentence classification")
+    entries = [entry for entry in part.entries if entry.column == "accuracy"]
+    rows = [replace(entries[0], row=name, cell=name) for name in ("whole", "same", "other")]
+    runs = read_runs(find_examples("sample", str(entries[0].cell), ROOT))[0]
+    shifted = replace(runs, ids=tuple(number + 1 for number in runs.ids))
+    found = compare_rows(
+        replace(comparison, parts=[replace(part, entries=rows)]),
+        {"whole": [runs], "same": [runs], "other": [shifted]},
+    )
+    assert [[row.row for row in item.rows] for item in found] == [["whole", "same"], ["other"]]
+    assert [item.pairs for item in found] == [(0, 1), (0, 0)]
+    table = PaperTable(comparison, found)
+    seen = [table.find_row(part, entry) for entry in rows]
+    assert [row and row.row for row in seen] == ["whole", "same", "other"]
 
 
 def test_milliseconds_and_megabytes_are_better_when_fewer() -> None:

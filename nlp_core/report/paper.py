@@ -27,6 +27,9 @@ DIGITS = dict(zip("0123456789", NAMES, strict=True))
 LETTER = re.compile(r"[a-z][0-9]*")  # after z come a2, b2 ...
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SPECIAL |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
+# other letters in LaTeX's default font encoding
+SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+OPTIONS = ("[", "*")  # which the end of the row before would take for its options
 
 
 class PaperTable(NamedTuple):
@@ -59,7 +62,8 @@ class PaperTable(NamedTuple):
     def _list_rows(self, part: ComparedPart, entry: Entry) -> list[RowFinding]:
         key = (part.config.title, entry.column, entry.selection)
         for item in self.findings:
-            if (item.part, item.column, item.selection) == key:
+            is_of_column = (item.part, item.column, item.selection) == key
+            if is_of_column and any(row.row == entry.row for row in item.rows):
                 return item.rows
         return []
 
@@ -218,7 +222,7 @@ def _list_data_notes(table: PaperTable, part: ComparedPart) -> list[str]:
     cells = table.comparison.results.cells
     named = {entry.cell for entry in part.entries if entry.cell in cells}
     found = {note for name in named for note in cells[name or ""].footnotes}
-    return [f"{_escape(note)}." for note in sorted(found)]
+    return [_end(note) for note in sorted(found)]
 
 
 def _render_numbers(
@@ -229,7 +233,7 @@ def _render_numbers(
     if entry.number.value is not None:
         published = f"{entry.number.value:.{part.config.decimals}f}"
     if entry.number.remark:
-        note = f"{_escape(entry.number.remark.strip())}."
+        note = _end(entry.number.remark)
         if note not in notes:
             notes.append(note)
         published += _mark(notes.index(note))
@@ -247,4 +251,10 @@ def _mark(idx: int) -> str:
 
 
 def _escape(text: str) -> str:
-    return "".join(SPECIAL.get(letter, letter) for letter in text)
+    found = "".join(SPECIAL.get(letter, letter) for letter in text)
+    return f"{{}}{found}" if found.startswith(OPTIONS) else found
+
+
+def _end(text: str) -> str:
+    """Return an escaped remark as a sentence."""
+    return f"{_escape(text.strip().removesuffix('.'))}."

@@ -71,10 +71,11 @@ class ColumnFinding:
 
 
 class _Scored(NamedTuple):
-    """A score, and what its units are."""
+    """A score, what its units are, and the row numbers of its examples in the official file."""
 
     unit: str
     score: WeightedScore
+    ids: tuple[int, ...]
 
 
 Key = tuple[str | None, str]
@@ -158,7 +159,10 @@ def compare_rows(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) -> 
 
 
 def _list_columns(comparison: Comparison, found: Mapping[Key, _Scored]) -> Iterator[_Column]:
-    """Yield each column and way of choosing the epoch that has committed predictions."""
+    """Yield each column and way of choosing the epoch that has committed predictions.
+
+    Rows measured on other examples are a column of their own, since tests pair examples.
+    """
     for part in comparison.parts:
         groups: dict[tuple[str, str], list[Entry]] = {}
         for entry in part.entries:
@@ -166,8 +170,9 @@ def _list_columns(comparison: Comparison, found: Mapping[Key, _Scored]) -> Itera
                 groups.setdefault((entry.column, entry.selection), []).append(entry)
         for entries in groups.values():
             keys = {entry.row: (entry.cell, entry.metric) for entry in entries}
-            own = {row: found[key] for row, key in keys.items() if key in found}
-            if own:
+            measured = {row: found[key] for row, key in keys.items() if key in found}
+            for ids in dict.fromkeys(item.ids for item in measured.values()):
+                own = {row: item for row, item in measured.items() if item.ids == ids}
                 scores = {row: item.score for row, item in own.items()}
                 samples = {row: resample(score) for row, score in scores.items()}
                 unit = next(iter(own.values())).unit
@@ -203,7 +208,8 @@ def _build_scores(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) ->
                 if (cell, name) in wanted:
                     score = item.build_score(metric)
                     if score is not None:
-                        found[cell, name] = _Scored(KINDS.get(item.task.kind).unit, score)
+                        unit = KINDS.get(item.task.kind).unit
+                        found[cell, name] = _Scored(unit, score, item.ids)
     return found
 
 
