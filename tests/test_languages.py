@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import torch
 from nlp_core.cli import main
 from nlp_core.config.base import parse_config, read_mapping
 from nlp_core.config.dataset import DatasetConfig, read_dataset
+from nlp_core.data import tokenization
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.sample_languages import LANGUAGES
 from nlp_core.data.source import Places, obtain_source
 from nlp_core.data.split_column import WordText
 from nlp_core.data.task import Task, read_task
-from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, describe_tokenizer
+from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, describe_code, describe_tokenizer
 from nlp_core.encoders.pretrained import build_encoder
 from nlp_core.errors import ConfigError
 from reglue_runtime.example import _build_tokenizer
@@ -141,6 +143,22 @@ def test_steps_keep_no_offsets_and_have_names() -> None:
         TOKENIZERS.get("nfck+words")
     with pytest.raises(ConfigError, match="whose steps move characters"):
         LOCATORS.get("nfkc+plain_words")
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "extra"),
+    [("chinese_words", "jieba", "chinese"), ("japanese_words", "fugashi", "japanese")],
+)
+def test_a_file_is_not_read_without_the_library_of_its_tokenizer(
+    name: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(tokenization, "version", find)
+    message = rf"{name} needs the library {library}.*pip install 'reglue\[{extra}\]'"
+    with pytest.raises(ConfigError, match=message):
+        describe_code(f"nfkc+{name}")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -143,11 +143,19 @@ def _locate_japanese(text: str) -> list[Offsets]:
 
 
 def describe_code(name: str) -> dict[str, str]:
-    """Return what a tokenizer's tokens depend on: the digest of its file, versions of libraries."""
+    """Return what a tokenizer's tokens depend on: the digest of its file, versions of libraries.
+
+    Raises:
+        ConfigError: a library is not installed.
+    """
     file = sys.modules[TOKENIZERS.get(name).__module__].__file__
     assert file is not None, name
-    libraries = LIBRARIES.get(read_steps(name)[1], ())
-    return {"file": digest_file(Path(file)), **{item: version(item) for item in libraries}}
+    last = read_steps(name)[1]
+    try:
+        versions = {item: version(item) for item in LIBRARIES.get(last, ())}
+    except PackageNotFoundError as err:
+        raise _refuse_missing(last, str(err.name), last.removesuffix("_words")) from err
+    return {"file": digest_file(Path(file)), **versions}
 
 
 def _register_located(name: str, locate: Locator) -> None:
