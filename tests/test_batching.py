@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -130,6 +132,24 @@ def test_no_batch_has_more_than_its_tokens(
     for rows in batches:
         assert len(rows) <= batch_size
         assert len(rows) == 1 or lengths[rows].max() * len(rows) <= most
+
+
+@given(lengths_of, st.integers(2, 9), st.integers(10, 90))
+def test_tokens_are_counted_with_padding_to_a_multiple(
+    lengths: np.ndarray, multiple: int, most: int
+) -> None:
+    batches = order_training_batches(
+        lengths,
+        batch_size=16,
+        bucket_batches=2,
+        seed=3,
+        epoch=1,
+        most_tokens=most,
+        multiple=multiple,
+    )
+    for rows in batches:
+        width = math.ceil(lengths[rows].max() / multiple) * multiple
+        assert len(rows) == 1 or width * len(rows) <= most
 
 
 def test_groups_count_all_their_tokens() -> None:

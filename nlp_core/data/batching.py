@@ -104,6 +104,7 @@ def order_training_batches(
     seed: int,
     epoch: int,
     most_tokens: int | None = None,
+    multiple: int = 1,
     sizes: np.ndarray | None = None,
     buckets: Sequence[float] | None = None,
 ) -> list[np.ndarray]:
@@ -115,6 +116,7 @@ def order_training_batches(
 
     Args:
         most_tokens: of a batch, padding included, unless one row has more; None: no limit.
+        multiple: of tokens that a batch is padded to.
         sizes: how many examples of its length a row stands for; None: one each.
         buckets: relative widths of ranges of lengths, from one of which a batch is; None: pools.
     """
@@ -125,7 +127,8 @@ def order_training_batches(
     def cut(rows: np.ndarray) -> Iterator[np.ndarray]:
         if most_tokens is None:
             return _cut(rows, batch_size)
-        return _cut_by_tokens(rows, lengths, sizes, batch_size, most_tokens)
+        widths = -(-lengths // multiple) * multiple
+        return _cut_by_tokens(rows, widths, sizes, batch_size, most_tokens)
 
     batches: list[np.ndarray] = []
     if buckets is not None:
@@ -165,6 +168,7 @@ def order_training_groups(
     seed: int,
     epoch: int,
     most_tokens: int | None = None,
+    multiple: int = 1,
     buckets: Sequence[float] | None = None,
 ) -> list[np.ndarray]:
     """Return the batches of an epoch, each of `batch_size` whole groups.
@@ -180,6 +184,7 @@ def order_training_groups(
         seed=seed,
         epoch=epoch,
         most_tokens=most_tokens,
+        multiple=multiple,
         sizes=np.array([len(rows) for rows in members]),
         buckets=buckets,
     )

@@ -169,6 +169,7 @@ class BatchOrder:
             seed=self.seed,
             epoch=number or epoch,
             most_tokens=self.recipe.batch_tokens,
+            multiple=self.recipe.pad_to_multiple or 1,
             buckets=self.recipe.buckets.list_widths() if self.recipe.buckets else None,
         )
         return batches if drawn is None else [drawn.rows[batch] for batch in batches]
