@@ -1,5 +1,7 @@
 """Texts that are written: ids of words and copies, search and draws, metrics, readers."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -144,6 +146,18 @@ def test_a_text_is_the_same_in_every_batch() -> None:
 def test_a_beam_with_draws_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"top_p: found 0\.9 with a beam of 2"):
         SequenceHead(4, 3, beam=2, top_p=0.9)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampling_seed": 3}, r"sampling_seed: found 3 without top_p"),
+        ({"top_p": 0.9, "penalty": 0.5}, r"penalty: found 0\.5 with top_p"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_an_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        SequenceHead(4, 3, **options)
 
 
 def test_metrics_by_hand() -> None:

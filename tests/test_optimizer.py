@@ -40,8 +40,8 @@ def test_a_model_without_a_weight_to_train_is_an_error() -> None:
         build_optimizer(OptimizerConfig(name="adam", lr=0.1), nn.ModuleList([frozen]))
 
 
-@pytest.mark.parametrize("key", ["encoder_lr_scale", "layer_decay"])
-def test_rates_of_an_encoder_that_is_not_there_are_an_error(key: str) -> None:
+@pytest.mark.parametrize("key", ["encoder_lr_scale", "layer_decay", "embedding_lr_scale"])
+def test_rates_of_a_layer_that_is_not_there_are_an_error(key: str) -> None:
     config = OptimizerConfig.model_validate({"name": "adam", "lr": 0.1, key: 0.5})
     with pytest.raises(ConfigError, match=f"recipe.optimizer.{key}: found 0.5 for a model without"):
         build_optimizer(config, nn.Linear(2, 2))

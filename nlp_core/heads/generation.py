@@ -98,7 +98,7 @@ class SequenceHead(ExpertHead):
     Shape: [B, T, D], right ids [B, S] to log probabilities [B, S, E].
 
     Raises:
-        ConfigError: found a beam with top_p.
+        ConfigError: found a beam or a penalty with top_p, or a sampling_seed without it.
 
     Source: See et al. 2017 (pointer-generator networks), section 2.2; nucleus: Holtzman et al.
         2020 (neural text degeneration), section 3.1.
@@ -128,6 +128,16 @@ class SequenceHead(ExpertHead):
             raise ConfigError(
                 f"top_p: found {top_p} with a beam of {self.beam}, expected one of them: draw "
                 "words, or search the likeliest text."
+            )
+        if top_p is not None and penalty:
+            raise ConfigError(
+                f"penalty: found {penalty:g} with top_p, whose words are drawn without a search "
+                "that compares lengths; leave one of them out."
+            )
+        if top_p is None and sampling_seed:
+            raise ConfigError(
+                f"sampling_seed: found {sampling_seed} without top_p, which draws words; set "
+                "top_p, or leave it out."
             )
         self.search = TextSearch(self.beam, penalty, max_words, top_p, temperature, sampling_seed)
 

@@ -57,10 +57,10 @@ def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
     Each group carries `scale`, its factor on the learning rate.
 
     Raises:
-        ConfigError: the model has no weight to train, or no pretrained encoder whose learning
-            rates the recipe sets.
+        ConfigError: the model has no weight to train, or no word embedding or pretrained encoder
+            whose learning rates the recipe sets.
     """
-    _check_encoder(config, model)
+    _check_layers(config, model)
     build = OPTIMIZERS[config.name]
     options = _list_options(config)
     groups = _group_weights(config, model)
@@ -118,7 +118,13 @@ def _build_schedule_free(groups: Groups, **options: Any) -> Optimizer:  # Any: o
     return built
 
 
-def _check_encoder(config: OptimizerConfig, model: nn.Module) -> None:
+def _check_layers(config: OptimizerConfig, model: nn.Module) -> None:
+    scale = config.embedding_lr_scale
+    if scale != 1.0 and not any(isinstance(item, WordEmbedding) for item in model.modules()):
+        raise ConfigError(
+            f"recipe.optimizer.embedding_lr_scale: found {scale} for a model without a layer "
+            "word_embedding, whose learning rate it sets; remove it."
+        )
     if any(isinstance(item, PretrainedEncoder) for item in model.modules()):
         return
     for key in ("encoder_lr_scale", "layer_decay"):
