@@ -106,6 +106,18 @@ def test_options_are_read_and_checked() -> None:
         read_control(parser.parse_args(["--time-limit", "-1"]))
 
 
+@pytest.mark.parametrize("option", ["--profile", "--tensorboard"])
+def test_a_file_in_place_of_a_folder_is_an_error_before_the_training(
+    option: str, tmp_path: Path
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_control(parser)
+    (tmp_path / "a.txt").touch()
+    for name in ("a.txt", "a.txt/curves"):
+        with pytest.raises(UsageError, match=rf"{option}: found the file '.*a\.txt', expected"):
+            read_control(parser.parse_args([option, str(tmp_path / name)]))
+
+
 def test_a_run_too_short_for_a_profile_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -76,10 +76,12 @@ def read_control(arguments: argparse.Namespace) -> RunControl:
     """Return the options of `add_control`; the time limit counts from now.
 
     Raises:
-        UsageError: the time limit is not a duration.
+        UsageError: the time limit is not a duration, or a file is where a folder is to be.
         ConfigError: a library is missing.
     """
     minutes, board = arguments.time_limit, arguments.tensorboard
+    for option in ("profile", "tensorboard"):
+        _check_folder(option, getattr(arguments, option))
     if board is not None:
         check_board()
     if minutes is None:
@@ -87,6 +89,17 @@ def read_control(arguments: argparse.Namespace) -> RunControl:
     if not 0 < minutes < float("inf"):
         raise UsageError(f"--time-limit: found {minutes:g}, expected minutes above 0.")
     return RunControl(time.monotonic() + 60 * minutes, arguments.profile, board)
+
+
+def _check_folder(option: str, folder: Path | None) -> None:
+    if folder is None:
+        return
+    place = next(item for item in (folder, *folder.parents) if item.exists())
+    if not place.is_dir():
+        raise UsageError(
+            f"--{option}: found the file '{place}', expected a folder, which may be new; choose "
+            "another name."
+        )
 
 
 @contextmanager
