@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from nlp_core.blocks.option import check_options
 from nlp_core.cli import main
+from nlp_core.cli.template import build_template
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.user_file import read_user_file
 from nlp_core.errors import ConfigError
+from nlp_core.export.manifest import REFUSED
 from nlp_core.heads import HEADS
 from nlp_core.heads.grammar import Grammar, trace
 from nlp_core.heads.parsing import RNNGHead, SequenceParsingHead, TreeWriter
@@ -174,3 +176,14 @@ def test_what_is_no_tree_in_a_file_is_one_paragraph(
     path.write_text(f"{path.read_text()}{row}\n")
     assert wanted in fail(capsys, "train", "m.json", "--train", "a.tsv", "-o", "out")
     assert not (place / "out").exists()
+
+
+def test_a_new_model_file_describes_its_head() -> None:
+    ends = {"parsing": "a parser by shift and reduce", "generation": "a decoder that copies words"}
+    for name, end in (ends | {"tagging": "a CRF"}).items():
+        assert build_template(name, {}, rows=10)["description"].endswith(f"a BiLSTM, {end}")
+
+
+def test_a_parser_in_parallel_is_not_refused_for_its_steps() -> None:
+    assert "step by step" in REFUSED["RNNGHead"]
+    assert "step by step" not in REFUSED["NonautoregressiveParsingHead"]

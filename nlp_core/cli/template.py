@@ -89,6 +89,8 @@ JOINT = {"intent_slots": "tokens", "dialogue": "dialogue"}
 TAGGED = {"tagging": "tokens", "document": "document"}
 """Templates of nothing but tags, with their nets."""
 WRITING = {"parsing": TREE, "generation": TEXT}
+ENDS = {"parsing": "a parser by shift and reduce", "generation": "a decoder that copies words"}
+"""What the heads of `WRITING` are, for the description of a model file."""
 LABEL_TEXT = {"label": {"head": "label_text", "inputs": ["encoder"]}}
 PIECES = {"text": {"head": "pretrained_decoder", "inputs": ["encoder"], "beam": 3}}
 WRITTEN: dict[str, dict[str, Any]] = {
@@ -127,6 +129,8 @@ def build_template(
             "lr": 0.003 if name_of_net in ("tokens", "dialogue", "document") else 0.001,
         }
         notes, clip_norm, description = NOTES, 5.0, parts.pop("description")
+        if name_of_net == "tokens":
+            description += f", {ENDS.get(name, 'a CRF')}"
     else:
         parts, heads = _build_encoder_net(name, encoder)
         decay = {"weight_decay": 0.01, "decayed": "matrices"}

@@ -43,10 +43,9 @@ REFUSED = {
     **dict.fromkeys(
         ("SANClassificationHead", "SANRegressionHead"), "reads segment ids, which no bundle has"
     ),
-    **dict.fromkeys(
-        ("RNNGHead", "NonautoregressiveParsingHead"),
-        "writes a tree step by step, which no graph can express",
-    ),
+    "RNNGHead": "writes a tree step by step, which no graph can express",
+    "NonautoregressiveParsingHead": "searches a tree in the symbols of all places, which no graph "
+    "can express",
     "LanguageModelHead": "scores given texts and predicts nothing",
     "EncoderDecoderTaggingHead": "predicts tags one by one, which a graph cannot express",
 }
