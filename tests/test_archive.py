@@ -14,6 +14,7 @@ from nlp_core.cli import main
 from nlp_core.data import archive
 from nlp_core.data.archive import open_data
 from nlp_core.data.cache import find_cache
+from nlp_core.data.readers.records import check_file
 from nlp_core.errors import DataError
 
 ROWS = b"text\tlabel\na b\tx\nc d\ty\n"
@@ -138,3 +139,14 @@ def test_damaged_and_other_archives_are_errors(tmp_path: Path) -> None:
             open_data(tmp_path / name)
     with pytest.raises(DataError, match="no files in it"):
         open_data(write_zip(tmp_path / "c.zip", {"__MACOSX/a": b""}))
+
+
+def test_a_folder_of_one_file_is_that_file(tmp_path: Path) -> None:
+    mac = {"data/a.tsv": ROWS, "__MACOSX/data/._a.tsv": b"x"}
+    assert open_data(write_zip(tmp_path / "a.zip", mac)).read_bytes() == ROWS
+
+
+def test_a_folder_of_no_format_names_its_files(tmp_path: Path) -> None:
+    path = open_data(write_zip(tmp_path / "a.zip", {"dev.tsv": ROWS, "train.tsv": ROWS}))
+    with pytest.raises(DataError, match=r"It has dev\.tsv, train\.tsv; give one of them"):
+        check_file(path)

@@ -15,7 +15,16 @@ from nlp_core.data.kind_guess import guess_kind
 from nlp_core.data.readers.records import read_named, read_records
 from nlp_core.data.readers.user import read_examples
 from nlp_core.errors import DataError
-from nlp_core.kinds import CLASSIFICATION, DIALOGUE, PARSING, REGRESSION, SPAN, TAGGING, Kind
+from nlp_core.kinds import (
+    CLASSIFICATION,
+    DIALOGUE,
+    MULTI_LABEL,
+    PARSING,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+    Kind,
+)
 from tests.user_files import put
 
 
@@ -150,6 +159,60 @@ def test_a_first_line_that_names_the_separator_for_excel_is_no_row(tmp_path: Pat
     assert (data.separator, data.header, data.texts, data.label) == (";", True, ["review"], "mood")
     first = next(read_records(path, data))
     assert (first.cells["mood"], first.lines) == ("neg", [3])
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_numbers_with_a_decimal_comma_are_numbers(tmp_path: Path, name: str) -> None:
+    mark = "\t" if name == "a.tsv" else ";"
+    rows = [f"ein guter Film {n}{mark}{n % 7},{n % 3 + 1}" for n in range(60)]
+    path = put(tmp_path / name, "\n".join([f"Kommentar{mark}Note", *rows]) + "\n")
+    assert guess_kind(path).kind == REGRESSION
+    guess = guess_data(path, REGRESSION)
+    assert (guess.data.texts, guess.data.label) == (["Kommentar"], "Note")
+    assert guess.reasons["label"] == "numbers from 0.1 to 6.3"
+    assert next(read_examples(path, guess.data, labelled=True)).targets == {"label": ["0.1"]}
+    with pytest.raises(DataError, match="found '1,234' in 'Note', expected a number"):
+        list(
+            read_examples(
+                put(path, f"Kommentar{mark}Note\na film{mark}1,234\n"), guess.data, labelled=True
+            )
+        )
+    bare = put(tmp_path / f"b{name}", "\n".join(rows) + "\n")
+    assert guess_data(bare, REGRESSION).data.label == "2"
+
+
+def test_lists_of_labels_between_commas_are_not_numbers(tmp_path: Path) -> None:
+    rows = [f"a film {n};{n % 4},{4 + n % 3},7" for n in range(30)]
+    path = put(tmp_path / "a.csv", "\n".join(["text;labels", *rows]) + "\n")
+    assert guess_kind(path).kind == MULTI_LABEL
+
+
+def test_lists_of_one_label_are_one_label(tmp_path: Path) -> None:
+    rows = [{"text": f"a film {n}", "label": ["pos" if n % 2 else "neg"]} for n in range(20)]
+    path = put(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    guess = guess_kind(path)
+    assert (guess.kind, "--kind multi_label" in guess.doubt) == (CLASSIFICATION, True)
+    assert guess_data(path, CLASSIFICATION).reasons["label"] == "2 labels: neg, pos"
+    rows[3]["label"] = ["neg", "pos"]
+    path = put(tmp_path / "b.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert guess_kind(path).kind == MULTI_LABEL
+
+
+def test_a_row_without_a_label_names_the_way_to_leave_it_out(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.csv", "text,label\n" + "a good film,pos\na film,\na bad one,neg\n" * 5)
+    guess = guess_data(path, CLASSIFICATION)
+    assert guess.reasons["label"] == "2 labels: neg, pos"
+    with pytest.raises(DataError, match=r"""line 3: .*--set 'data\.where=\{"label": "\.\+"\}'"""):
+        list(read_examples(path, guess.data, labelled=True))
+    chosen = guess.data.model_copy(update={"where": {"label": ".+"}})
+    assert len(list(read_examples(path, chosen, labelled=True))) == 10
+
+
+def test_columns_of_objects_are_named_where_no_label_is_found(tmp_path: Path) -> None:
+    row = {"id": 1, "data": {"text": "a film"}, "answer": {"label": "pos"}}
+    path = put(tmp_path / "a.jsonl", f"{json.dumps(row)}\n" * 3)
+    with pytest.raises(DataError, match="objects in data, answer are not read; write their values"):
+        guess_kind(path)
 
 
 @pytest.mark.parametrize("text", [",,\n,,\n", '""\n'])

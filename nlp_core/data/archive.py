@@ -40,8 +40,8 @@ ZIP_MAGIC, GZIP_MAGIC = b"PK\x03\x04", b"\x1f\x8b"
 def open_data(name: str | Path) -> Path:
     """Return the path of a data file or folder; of an archive that of its unpacked content.
 
-    A gzip file is one file. A ZIP file holds one file or folder at its top, which is returned;
-    of several members at the top the folder of all of them is.
+    A gzip file is one file. Of a ZIP file it is the only member at the top, or that of a folder
+    which is the only one; of several members it is the folder that has them.
 
     Raises:
         DataError: the archive is a spreadsheet, is damaged or encrypted, has a member outside its
@@ -60,8 +60,9 @@ def open_data(name: str | Path) -> Path:
         folder = keep(UNPACKED, key, lambda target: _gunzip(path, target))
     else:
         return path
-    found = sorted(folder.iterdir())
-    content = found[0] if len(found) == 1 else folder
+    content = folder
+    while content.is_dir() and len(found := sorted(content.iterdir())) == 1:
+        (content,) = found
     log.warning("%s: unpacked to %s", path, content)
     return content
 

@@ -34,7 +34,7 @@ from nlp_core.data.format_guess import (
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.json_array import ACCEPT, ANSWER, IGNORE
-from nlp_core.data.readers.lines import read_lines
+from nlp_core.data.readers.lines import read_lines, write_points
 from nlp_core.data.readers.orange import find_used
 from nlp_core.data.readers.records import (
     CONLLU,
@@ -316,8 +316,10 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
         raise DataError(f"{path}: found only empty cells, expected at least one row of texts.")
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     fitting = [row for row in rows if len(row) == width]
+    if separator != ",":
+        fitting = write_points(fitting)
     used = [] if is_csv else find_used(path)
-    is_named = used or is_header(rows[0], fitting[1:])
+    is_named = used or is_header(fitting[0], fitting[1:])
     header = values["header"] = bool(len(rows[0]) == width and is_named)
     names = rows[0] if header else [str(number) for number in range(1, width + 1)]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
@@ -376,7 +378,7 @@ def _explain(
     if data.kind.has_several_labels:
         lists = [v.split(data.label_separator) if isinstance(v, str) else v or [] for v in values]
         values = [label for labels in lists for label in labels if label]
-    names = sorted({name_label(value) for value in values})
+    names = sorted({name_label(value) for value in values} - {""})
     shown = ", ".join(names[:SHOWN_LABELS]) + (", ..." if len(names) > SHOWN_LABELS else "")
     reasons["label"] = f"{len(names)} label{'s' * (len(names) != 1)}: {shown}"
     if len(names) < 2 and not data.kind.is_searched:

@@ -85,10 +85,11 @@ def guess_kind(path: Path) -> KindGuess:
     try:
         return _guess_tokens(columns, nested) or _guess_pair(columns) or _guess_label(columns)
     except GuessError as err:
-        raise DataError(
-            f"{path}: {err}. Name the columns in the first line, such as text and label, or name "
-            "the kind of data with --kind."
-        ) from err
+        if nested:
+            todo = f"The objects in {', '.join(nested)} are not read; write their values as columns"
+        else:
+            todo = "Name the columns in the first line, such as text and label"
+        raise DataError(f"{path}: {err}. {todo}, or name the kind of data with --kind.") from err
 
 
 def _has_questions(path: Path) -> bool:
@@ -177,6 +178,9 @@ def _guess_label(columns: Cells) -> KindGuess:
     """
     label = assign_roles(columns, CLASSIFICATION).label
     cells = columns[label]
+    if all(isinstance(cell, list) and len(cell) == 1 for cell in cells):
+        doubt = "lists of one label; add --kind multi_label if a row may have several or none"
+        return KindGuess(CLASSIFICATION, f"'{label}' is one label", doubt=doubt)
     if any(isinstance(cell, list) for cell in cells) or _are_several(cells):
         return KindGuess(MULTI_LABEL, f"cells of '{label}' have several labels")
     if _is_measured(cells):

@@ -3,6 +3,7 @@
 import codecs
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -10,6 +11,8 @@ from typing import Any, Literal, NamedTuple
 from nlp_core.errors import DataError
 
 ONE_A_LINE = "expected one object per line; `jq -c '.[]'` splits an array"
+DECIMAL_COMMA = re.compile(r"[+-]?(0,\d+|\d+,(?!\d{3}$)\d+)")
+"""A number such as 3,5; 1,234 may be a thousand and more."""
 
 
 class Line(NamedTuple):
@@ -86,6 +89,25 @@ def parse_number(text: str) -> float:
     except ValueError:
         return math.nan
     return value if math.isfinite(value) else math.nan
+
+
+def write_point(text: str) -> str:
+    """Return a number with a decimal comma, such as 3,5, with a point, and other text unchanged."""
+    return text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text.strip()) else text
+
+
+def write_points(rows: list[list[str]]) -> list[list[str]]:
+    """Return rows of equal size with points in the columns that are numbers with decimal commas.
+
+    The first row may be a header.
+    """
+    columns: list[list[str]] = []
+    for column in zip(*rows, strict=True):
+        points = [write_point(cell) for cell in column]
+        given = [cell for cell in points[1:] if cell.strip()]
+        is_number = not any(math.isnan(parse_number(cell)) for cell in given)
+        columns.append(points if is_number else [*column])
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def parse_json(text: str) -> Any:  # Any: JSON holds anything

@@ -24,6 +24,7 @@ from nlp_core.errors import DataError, suggest
 
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
+SHOWN_FILES = 5
 FOLDERS = ("brat", "arrow")
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """Names of the columns of CoNLL-U."""
@@ -102,9 +103,12 @@ def refuse(path: Path, line: int, found: str) -> DataError:
 def check_file(path: Path, form: str | None = None) -> None:
     """Raise DataError if a file is missing or empty, or a folder with a format of files."""
     if path.is_dir() and form not in FOLDERS:
+        files = [item.name for item in sorted(path.iterdir()) if item.is_file()]
+        shown = ", ".join(files[:SHOWN_FILES]) + (", ..." if len(files) > SHOWN_FILES else "")
         raise DataError(
             f"{path}: found a folder, expected a file, a folder of brat (.txt and .ann), or one "
             "that `save_to_disk` of Hugging Face datasets wrote."
+            + (f" It has {shown}; give one of them." if files else "")
         )
     if path.is_dir():
         return
