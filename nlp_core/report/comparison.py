@@ -140,9 +140,7 @@ def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> C
         allow_missing: whether a table without results has nothing measured, or is an error.
     """
     published = read_published(root / "reports" / "published" / f"{table}.yaml")
-    if allow_missing and not is_measured(table, root):
-        return compare(published, Results(table=table, cells={}))
-    return compare(published, read_results(table, root))
+    return compare(published, read_results(table, root, allow_missing=allow_missing))
 
 
 def compare(published: PublishedTable, results: Results) -> Comparison:

@@ -103,10 +103,12 @@ def evaluate_table(
                 f"{suggest(name, trained)}"
             )
     kept = {name: item for name, item in items.items() if name not in only}
-    cells = _read_kept(table, kept, params, root) if only else {}
-    is_kept = bool(kept and only) and find_results(table, root).exists()
-    curves = read_results(table, root).curves if is_kept else {}
-    curves = {name: lines for name, lines in curves.items() if name in kept}
+    cells: dict[str, CellResult] = {}
+    curves: dict[str, Curves] = {}
+    if only and kept:
+        former = read_results(table, root, allow_missing=True)
+        cells = _select_kept(former, kept, params, root)
+        curves = {name: lines for name, lines in former.curves.items() if name in kept}
     for name in only or items:
         log.info("evaluate cell=%s", name)
         item = items[name]
@@ -256,17 +258,15 @@ def _build_result(
     return CellResult.model_validate(facts)
 
 
-def _read_kept(
-    table: str, items: Mapping[str, CellConfig], params: Params, root: Path
+def _select_kept(
+    former: Results, items: Mapping[str, CellConfig], params: Params, root: Path
 ) -> dict[str, CellResult]:
     """Return the earlier results of cells, current or of an older `numerics`.
 
     The report names the older ones: they stay until they are retrained. Cells that were never
     measured are left out, and the report says so.
     """
-    is_measured = find_results(table, root).exists()
-    measured = read_results(table, root).cells if items and is_measured else {}
-    measured |= _find_retrained_teachers(table, items, measured, root)
+    measured = former.cells | _find_retrained_teachers(former, items, root)
     names = match_cells(measured, items)
     if absent := sorted({*items} - {*names.values()}):
         log.warning("evaluate left out cells that were never measured: %s", ", ".join(absent))
@@ -275,15 +275,16 @@ def _read_kept(
         log.warning("evaluate kept cells of older numerics: %s", ", ".join(older))
     for name in (name for name in names if name not in older):
         if difference := find_difference(measured[name], items[names[name]], params):
+            where = find_results(former.table, root)
             raise DataError(
-                f"{find_results(table, root)}: {name}: {difference}; train the cell as it is "
+                f"{where}: {name}: {difference}; train the cell as it is "
                 f"described now and measure it as well, with `--cell {name}`."
             )
     return {name: measured[name] for name in names}
 
 
 def _find_retrained_teachers(
-    table: str, items: Mapping[str, CellConfig], measured: Mapping[str, CellResult], root: Path
+    former: Results, items: Mapping[str, CellConfig], root: Path
 ) -> dict[str, CellResult]:
     """Return the teachers whose own table has results of newer `numerics` than this one.
 
@@ -291,14 +292,10 @@ def _find_retrained_teachers(
     """
     found = {}
     for name, item in items.items():
-        if (
-            item.table == table
-            or name not in measured
-            or not find_results(item.table, root).exists()
-        ):
+        if item.table == former.table or name not in former.cells:
             continue
-        own = read_results(item.table, root).cells.get(name)
-        if own is not None and own.numerics > measured[name].numerics:
+        own = read_results(item.table, root, allow_missing=True).cells.get(name)
+        if own is not None and own.numerics > former.cells[name].numerics:
             found[name] = own
     return found
 

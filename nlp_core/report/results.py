@@ -132,13 +132,19 @@ def find_results(table: str, root: Path) -> Path:
     return root / "results" / f"{table}.json"
 
 
-def read_results(table: str, root: Path) -> Results:
+def read_results(table: str, root: Path, *, allow_missing: bool = False) -> Results:
     """Read results/<table>.json.
+
+    Args:
+        allow_missing: whether a table without the file has no cells, or is an error.
 
     Raises:
         DataError: it is missing, or is not what the evaluate stage writes.
     """
-    return read_record(find_results(table, root), Results, command=f"dvc repro evaluate@{table}")
+    path = find_results(table, root)
+    if allow_missing and not path.exists():
+        return Results(table=table, cells={})
+    return read_record(path, Results, command=f"dvc repro evaluate@{table}")
 
 
 def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:

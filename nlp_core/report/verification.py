@@ -22,7 +22,7 @@ from nlp_core.models.saving import WEIGHTS
 from nlp_core.report.cell import TrainedCell, find_difference
 from nlp_core.report.comparison import SMALLEST, expect_run
 from nlp_core.report.evaluation import list_first, measure_seed
-from nlp_core.report.results import CellResult, RunDigests, find_results, read_results
+from nlp_core.report.results import CellResult, RunDigests, read_results
 from nlp_core.training.cell import describe_cell, read_cell
 from nlp_core.training.cell_run import train_seed
 from nlp_core.training.determinism import (
@@ -131,8 +131,7 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
     """
     cells, on_gpu = [], find_device().type != CPU
     for table in sorted(params.tables):
-        is_measured = find_results(table, root).exists()
-        measured = read_results(table, root).cells if is_measured else {}
+        measured = read_results(table, root, allow_missing=True).cells
         for name, result in sorted(measured.items()):
             # others start from trained cells, which a draw cannot promise
             cell = params.list_cells(table).get(name)
