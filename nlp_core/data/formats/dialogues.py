@@ -56,7 +56,7 @@ class DocumentReader(SourceReader):
     def read(self, task: ReadTask, name: str, path: Path) -> list[Sentence]:
         documents = []
         for line in read_json_lines(path):
-            parts = _list_parts(line, SENTENCES)
+            parts = line.find_objects(SENTENCES)
             texts = [part.find_text("text").split() for part in parts]
             labels = [part.find_text("label") for part in parts]
             wrong = [label for label in labels if label not in task.labels]
@@ -69,16 +69,9 @@ class DocumentReader(SourceReader):
         return documents
 
 
-def _list_parts(line: JsonLine, key: str) -> list[JsonLine]:
-    parts = line.find(key)
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise refuse(line.path, line.number, f"found {parts!r:.60} in {key}, expected objects")
-    return [JsonLine(line.path, line.number, part) for part in parts]
-
-
 def _read_turns(line: JsonLine, labels: set[str], tags: set[str]) -> list[Sentence]:
     found = []
-    for number, part in enumerate(_list_parts(line, "turns"), start=1):
+    for number, part in enumerate(line.find_objects("turns"), start=1):
         text, given, intent = (part.find_text(key) for key in KEYS)
         words, own = text.split(), given.split()
         place = f"turn {number}: found"

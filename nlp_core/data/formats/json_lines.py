@@ -54,6 +54,14 @@ class JsonLine(NamedTuple):
             raise refuse(self.path, self.number, f"found {found!r} in {key}, expected a number")
         return found
 
+    def find_objects(self, key: str) -> list["JsonLine"]:
+        """Return the objects of a list as lines of their own."""
+        found = self.find(key)
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            message = f"found no list of objects in {key} but {found!r:.60}, expected one"
+            raise refuse(self.path, self.number, message)
+        return [self._replace(value=item) for item in found]
+
 
 def read_json_lines(path: Path) -> Iterator[JsonLine]:
     for number, value in read_objects(path):

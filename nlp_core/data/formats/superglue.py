@@ -4,12 +4,12 @@ Candidate answers are rows of a ranking, one group per question; a word that a q
 marked in its text, since models read only texts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from nlp_core.config.reader import READERS, ReadTask, SourceReader
-from nlp_core.data.formats.json_lines import JsonLine, read_json_lines
+from nlp_core.data.formats.json_lines import read_json_lines
 from nlp_core.data.readers.example import Example
 from nlp_core.data.readers.lines import refuse
 from nlp_core.kinds import Kind
@@ -64,10 +64,10 @@ class MultircReader(CandidateReader):
         examples, group = [], -1
         for line in read_json_lines(path):
             passage = line.find_text("passage.text")
-            for question in _list_records(line, "passage.questions"):
+            for question in line.find_objects("passage.questions"):
                 group += 1
                 asked = question.find_text("question")
-                for answer in _list_records(question, "answers"):
+                for answer in question.find_objects("answers"):
                     second = f"{asked} {answer.find_text('text')}"
                     label = answer.find_label("label") if task.splits[name].labelled else None
                     examples.append(Example(line.number, passage, second, label, group))
@@ -91,13 +91,13 @@ class RecordReader(CandidateReader):
         for line in read_json_lines(path):
             article = line.find_text("passage.text")
             entities = []
-            for place in _list_records(line, "passage.entities"):
+            for place in line.find_objects("passage.entities"):
                 entities.append(article[place.find_number("start") : place.find_number("end") + 1])
-            for item in _list_records(line, "qas"):
+            for item in line.find_objects("qas"):
                 group += 1
                 query, right = item.find_text("query"), None
                 if task.splits[name].labelled:
-                    right = {answer.find_text("text") for answer in _list_records(item, "answers")}
+                    right = {answer.find_text("text") for answer in item.find_objects("answers")}
                 for entity in dict.fromkeys(entities):
                     label = None if right is None else str(int(entity in right))
                     filled = query.replace(BLANK, entity)
@@ -156,12 +156,3 @@ class WscReader(MarkedReader):
             phrase = line.find_text("target.span1_text")
             examples.append(Example(line.number, " ".join(marked), phrase, label))
         return examples
-
-
-def _list_records(line: JsonLine, key: str) -> Iterator[JsonLine]:
-    """Yield the objects of a list as lines of their own."""
-    found = line.find(key)
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise refuse(line.path, line.number, f"found no list of objects in {key}, expected one")
-    for item in found:
-        yield line._replace(value=item)
