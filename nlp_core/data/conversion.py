@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nlp_core.data.formats.tagged import DOCUMENT_START
-from nlp_core.data.readers.lines import Line, read_lines
+from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.tagging_scheme import (
     LETTERS,
     OUTSIDE,
@@ -22,6 +23,7 @@ Form = Literal["conll2003", "columns", "tsv"]
 
 NUM_CONLL_COLUMNS = 4
 COMMENT = "#"
+_refuse = partial(refuse, advice="Correct the line, or the options --from and --scheme-from.")
 _TAG = re.compile(rf"{OUTSIDE}|[{LETTERS}]-\S+")
 
 
@@ -142,10 +144,3 @@ class Conversion:
         self.sentences += 1
         self.entities += len(spans)
         return write_tags(spans, len(tags), self.scheme_to)
-
-
-def _refuse(path: Path, number: int, fault: str) -> DataError:
-    return DataError(
-        f"{path}: line {number}: {fault}. Correct the line, or the options --from and "
-        "--scheme-from."
-    )

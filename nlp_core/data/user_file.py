@@ -16,7 +16,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.cache import keep
 from nlp_core.data.columns import Values, build_schema, write_columns
 from nlp_core.data.readers.entities import BorderCheck
-from nlp_core.data.readers.records import check_file, refuse
+from nlp_core.data.readers.records import check_file, refuse_row
 from nlp_core.data.readers.user import READ_SCHEME, UserExample, read_examples
 from nlp_core.data.scheme_detection import suggest_scheme
 from nlp_core.data.split_column import LabelColumn, list_openers
@@ -169,7 +169,7 @@ class _FileRows:
             width = self._widths.setdefault(name, size)
             if size != width:
                 found = f"found {size} numbers in '{self._data.extras[name]}', expected {width}"
-                raise refuse(self._path, example.line(), f"{found} as in the first row")
+                raise refuse_row(self._path, example.line(), f"{found} as in the first row")
 
     def _read_target(self, name: str, example: UserExample) -> Any:  # Any: a cell of any form
         words = example.targets[name]
@@ -189,7 +189,7 @@ class _FileRows:
                 if len(lines) > MOST_LABELS:
                     found = f"found more than {MOST_LABELS} labels in '{self._data.label}'"
                     hint = "expected the same few again and again; is it the label?"
-                    raise refuse(self._path, lines[label], f"{found}, {hint}")
+                    raise refuse_row(self._path, lines[label], f"{found}, {hint}")
         return labels[0] if name == LABEL else labels
 
     def _convert(self, example: UserExample, tags: list[str]) -> list[str]:
@@ -203,4 +203,4 @@ class _FileRows:
         except TagError as err:
             line = example.line(err.index)
             hint = suggest_scheme(read_examples(self._path, self._data), source)
-            raise refuse(self._path, line, f"{err}{hint}") from err
+            raise refuse_row(self._path, line, f"{err}{hint}") from err

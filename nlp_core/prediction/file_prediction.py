@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import count_rows
 from nlp_core.data.question_file import read_questions
-from nlp_core.data.readers.records import FileRecord, read_records, refuse
+from nlp_core.data.readers.records import FileRecord, read_records, refuse_row
 from nlp_core.data.readers.user import UserExample, parse_record
 from nlp_core.errors import DataError, UsageError
 from nlp_core.files import format_cells, replacing, write_text
@@ -150,7 +150,7 @@ def refuse_taken(names: Iterable[str], record: FileRecord, source: Path) -> None
     """Raise DataError if a row already has one of the columns that are to be written."""
     if taken := [name for name in names if name in record.cells]:
         found = f"found a column '{taken[0]}', which is to be written; rename it"
-        raise refuse(source, record.lines[0], found)
+        raise refuse_row(source, record.lines[0], found)
 
 
 def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nlp_core.data.readers.lines import Line, read_lines
+from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.errors import DataError
 
 TEXT_SUFFIX, SUFFIX = ".txt", ".ann"
+_refuse = partial(refuse, advice="Correct the line or leave it out.")
 ENTITY = re.compile(r"T\S*\t(\S+) (\d{1,12} \d{1,12}(?:;\d{1,12} \d{1,12})*)\t(.*)")
 
 
@@ -114,7 +116,3 @@ def _cut(
                 ]
             yield BratLine(path, line.number, cells)
         begin = end + len(line.end)
-
-
-def _refuse(path: Path, number: int, found: str) -> DataError:
-    return DataError(f"{path}: line {number}: {found}. Correct the line or leave it out.")

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from nlp_core.errors import DataError
 
+ADVICE = "Correct the line or fetch the file again."
 ONE_A_LINE = "expected one object per line; `jq -c '.[]'` splits an array"
 DECIMAL_COMMA = re.compile(r"[+-]?(0,\d+|\d+,(?!\d{3}$)\d+)")
 """A number such as 3,5; 1,234 may be a thousand and more."""
@@ -63,8 +64,8 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: JS
         yield line.number, value
 
 
-def refuse(path: Path, number: int, message: str) -> DataError:
-    return DataError(f"{path}: line {number}: {message}. Correct the line or fetch the file again.")
+def refuse(path: Path, number: int, message: str, advice: str = ADVICE) -> DataError:
+    return DataError(f"{path}: line {number}: {message}. {advice}")
 
 
 def _decode(raw: bytes, path: Path, number: int) -> str:

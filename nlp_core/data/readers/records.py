@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from nlp_core.data.formats.tagged import DOCUMENT_START
 from nlp_core.data.readers.arrow import check_names, read_arrow
 from nlp_core.data.readers.brat import read_brat
 from nlp_core.data.readers.json_array import read_array
-from nlp_core.data.readers.lines import Line, read_lines, read_objects
+from nlp_core.data.readers.lines import Line, read_lines, read_objects, refuse
 from nlp_core.data.readers.orange import drop_types
 from nlp_core.data.readers.spacy_docs import read_docs
 from nlp_core.errors import DataError, suggest
@@ -28,6 +29,7 @@ SHOWN_FILES = 5
 FOLDERS = ("brat", "arrow")
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """Names of the columns of CoNLL-U."""
+refuse_row = partial(refuse, advice="Correct the line, or the model file (--set data...).")
 RANGE = re.compile(r"\d+[-.]\d+")
 
 
@@ -48,7 +50,7 @@ class FileRecord:
 
     def refuse(self, found: str, token: int = 0) -> DataError:
         """Return the error for a malformed cell, with the line of the row or of a token."""
-        return refuse(self.path, self.lines[min(token, len(self.lines) - 1)], found)
+        return refuse_row(self.path, self.lines[min(token, len(self.lines) - 1)], found)
 
     def get(self, column: str) -> Any:  # Any: a cell of JSON or parquet
         """Return a cell, None if it is NaN, as tables write a missing value.
@@ -92,12 +94,6 @@ def name_label(cell: Any) -> str:  # Any: a cell of JSON
     if isinstance(cell, list) and len(cell) == 1:
         return name_label(cell[0])
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
-
-
-def refuse(path: Path, line: int, found: str) -> DataError:
-    return DataError(
-        f"{path}: line {line}: {found}. Correct the line, or the model file (--set data...)."
-    )
 
 
 def check_file(path: Path, form: str | None = None) -> None:
@@ -194,7 +190,7 @@ def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[i
                 yield start, cells
             start = reader.line_num + 1
     except csv.Error as err:
-        raise refuse(path, start, f"unbalanced quotes in this row ({err})") from err
+        raise refuse_row(path, start, f"unbalanced quotes in this row ({err})") from err
 
 
 def _read_table(path: Path, separator: str) -> Iterator[Line]:
@@ -212,18 +208,18 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     names = first if data.header else [str(number) for number in range(1, len(first) + 1)]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise refuse(path, first_line, f"the header names '{twice}' twice")
+        raise refuse_row(path, first_line, f"the header names '{twice}' twice")
     if not data.header:
         yield FileRecord(dict(zip(names, first, strict=True)), [first_line], path)
     width = len(names)
     for line, cells in rows:
         if len(cells) != width:
             found = f"found {len(cells)} columns separated by {separator!r}, expected {width}"
-            raise refuse(path, line, f"{found} as in line {first_line}")
+            raise refuse_row(path, line, f"{found} as in line {first_line}")
         if data.format == "tsv" and any("\n" in cell for cell in cells):
             # in a TSV a stray quote is more likely than a text of several lines
             found = "found a quote that is not closed in its line, with quoted: true"
-            raise refuse(path, line, found)
+            raise refuse_row(path, line, found)
         yield FileRecord(dict(zip(names, cells, strict=True)), [line], path)
 
 
@@ -238,7 +234,7 @@ def _read_columns(path: Path, data: DataConfig) -> Iterator[FileRecord]:
             width = width or len(cells)
             if len(cells) != width:
                 found = f"found {len(cells)} columns, expected {width} as above"
-                raise refuse(path, line.number, found)
+                raise refuse_row(path, line.number, found)
             for number, cell in enumerate(cells, start=1):
                 record.cells.setdefault(str(number), []).append(cell)
             if data.comments and width == len(CONLLU):
