@@ -21,7 +21,6 @@ from nlp_core.errors import UsageError
 
 if TYPE_CHECKING:
     from nlp_core.report.run_comparison import MeasuredRun, MetricComparison
-    from nlp_core.statistics import Interval
 
 GROUP = "train on your own file"
 PLACE = 5
@@ -73,7 +72,8 @@ def _show(item: "MetricComparison") -> None:
         f"{item.metric}, {item.rows} rows", "score", "95 % interval", "letters", box=None
     )
     for score in item.scores:
-        scores.add_row(score.run, f"{score.score:.2f}", _write(score.interval), score.letters)
+        bounds = "" if score.interval is None else f"{score.interval:.2f}"
+        scores.add_row(score.run, f"{score.score:.2f}", bounds, score.letters)
     console.print(scores)
     if not item.differences:
         console.print(f"No interval: {item.metric} cannot be resampled.\n")
@@ -81,12 +81,7 @@ def _show(item: "MetricComparison") -> None:
     table = Table("difference", "", "95 % interval", "p", "", box=None)
     for one in item.differences:
         said = "real" if one.is_real else "cannot be distinguished"
-        bounds = _write(one.interval, "+")
-        pair = f"{one.first} - {one.second}"
-        table.add_row(pair, f"{one.difference:+.2f}", bounds, f"{one.p_value:.3f}", said)
+        values = f"{one.difference:+.2f}", f"{one.interval:+.2f}", f"{one.p_value:.3f}"
+        table.add_row(f"{one.first} - {one.second}", *values, said)
     console.print(table)
     console.print()
-
-
-def _write(interval: "Interval | None", sign: str = "") -> str:
-    return "" if interval is None else f"{interval.low:{sign}.2f} to {interval.high:{sign}.2f}"

@@ -64,5 +64,5 @@ def _describe(moved: "ScoreChange") -> list[str]:
     before, after, interval = moved.before, moved.after, moved.interval
     scores = [f"{s.mean:.2f} ± {s.sd:.2f} ({s.n})" if s else "" for s in (before, after)]
     change = f"{after.mean - before.mean:+.2f}" if before and after else ""
-    bounds = f"{interval.low:+.2f} to {interval.high:+.2f}" if interval else ""
+    bounds = f"{interval:+.2f}" if interval else ""
     return [moved.table, moved.cell, moved.metric, *scores, change, bounds]

@@ -164,7 +164,7 @@ def format_gain(gain: Gain) -> str:
     begin = f"{gain.difference:+.2f} over {gain.over}"
     if gain.interval is None:
         return f"{begin}, no interval: {gain.outcome}"
-    return f"{begin}, {gain.interval.low:+.2f} to {gain.interval.high:+.2f}: {gain.outcome}"
+    return f"{begin}, {gain.interval:+.2f}: {gain.outcome}"
 
 
 def format_score(score: Score, decimals: int = 2) -> str:
@@ -229,7 +229,7 @@ def _describe_entry(entry: Entry, part: ComparedPart, comparison: Comparison) ->
         literature,
         "" if ours is None else SELECTIONS[entry.selection],
         "" if ours is None else format_score(ours),
-        "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
+        "" if interval is None else f"{interval:.2f}",
         "" if difference is None else f"{difference:+.2f}",
         "" if entry.gain is None else format_gain(entry.gain),
         entry.verdict.text,

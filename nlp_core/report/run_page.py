@@ -69,8 +69,7 @@ def _describe_split(task: Task, split: Split, found: Predictions) -> list[PageSe
     for metric, value in measure(kind, task.metrics, found).items():
         score = build_score(kind, metric, [found])
         interval = None if score is None else resample(score).interval
-        bounds = "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}"
-        rows.append([metric, f"{value:.2f}", bounds])
+        rows.append([metric, f"{value:.2f}", "" if interval is None else f"{interval:.2f}"])
     sections = [PageSection(f"Scores on {name}", f"{len(split)} rows.", rows)]
     if len(found.labels) <= MOST_LABELS:
         cells = list_confusion(count_confusions(found))

@@ -238,7 +238,7 @@ def _render_column(finding: ColumnFinding) -> str:
         [
             row.row,
             f"{row.mean:.2f} ({row.seeds})",
-            f"{row.interval.low:.2f} to {row.interval.high:.2f}",
+            f"{row.interval:.2f}",
             row.letters,
         ]
         for row in finding.rows

@@ -346,7 +346,7 @@ def _compare_statistics(
         is_within = expected.low - SMALLEST <= value <= expected.high + SMALLEST
         details.append(
             f"{name} {value:.2f} is {'within' if is_within else 'outside'} the prediction interval "
-            f"of the {score.n} committed seeds, {expected.low:.2f} to {expected.high:.2f}"
+            f"of the {score.n} committed seeds, {expected:.2f}"
         )
         if not is_within:
             outcome = "inconsistent"

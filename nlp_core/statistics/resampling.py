@@ -40,6 +40,10 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def __format__(self, form: str) -> str:
+        """Write both bounds in the form of a number: `{interval:.2f}` is `0.12 to 3.40`."""
+        return f"{self.low:{form}} to {self.high:{form}}"
+
 
 class Pair(NamedTuple):
     """Two rows of a column, by name."""
