@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from nlp_core.config.base import HISTORY
+from nlp_core.config.base import HISTORY, check_known
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import (
     EAGER,
@@ -85,9 +85,7 @@ def evaluate_table(
         DataError: a cell is not finished, or the grid now describes another one.
     """
     params = read_params(root / "params.yaml")
-    if table not in params.tables:
-        hint = suggest(table, params.tables)
-        raise ConfigError(f"{GRID}/: unknown table '{table}'. {hint}")
+    check_known(f"{GRID}/", "table", table, params.tables, ConfigError)
     _check_metrics(table, params)
     items = params.list_cells(table)
     trained = [name for name, item in items.items() if not isinstance(item, ExportConfig)]

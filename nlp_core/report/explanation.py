@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from nlp_core.config.base import check_known
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
-from nlp_core.errors import ConfigError, suggest
+from nlp_core.errors import ConfigError
 from nlp_core.files import ask_git
 from nlp_core.report.cell import match_cells, name_stage
 from nlp_core.report.comparison import Comparison
@@ -65,8 +66,7 @@ def _find_item(results: Results, cell: str, params: Params) -> tuple[str, CellCo
     items = params.list_cells(results.table)
     names = match_cells(results.cells, items)
     names |= {name: name for name, item in items.items() if not isinstance(item, ExportConfig)}
-    if cell not in names:
-        raise ConfigError(f"table '{results.table}': unknown cell '{cell}'. {suggest(cell, names)}")
+    check_known(f"table '{results.table}'", "cell", cell, names, ConfigError)
     return names[cell], items[names[cell]]
 
 

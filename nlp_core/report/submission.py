@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import check_known, read_mapping
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import GRID, Params
 from nlp_core.data.corpus import CORPUS
@@ -121,9 +121,7 @@ def _choose_cells(names: Sequence[str], params: Params, wanted: Sequence[str]) -
     chosen: dict[str, str] = {}
     _check_wanted(wanted, names, params, tasks)
     for name in names:
-        if name not in params.experiments:
-            near = suggest(name, params.experiments)
-            raise ConfigError(f"{GRID}/: experiments: unknown cell '{name}'. {near}")
+        check_known(f"{GRID}/: experiments", "cell", name, params.experiments, ConfigError)
         data = params.experiments[name].data
         members = [task for task in params.list_tasks(data) if task in tasks]
         if not members:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from safetensors import safe_open
 
-from nlp_core.config.base import CELL, SEED, read_mapping
+from nlp_core.config.base import CELL, SEED, check_known, read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -101,8 +101,7 @@ def list_places(
     items = params.list_cells(table).items()
     names = [name for name, item in items if item.table == table]
     for name in cells:
-        if name not in names:
-            raise ConfigError(f"table '{table}': unknown cell '{name}'. {suggest(name, names)}")
+        check_known(f"table '{table}'", "cell", name, names, ConfigError)
     measured = read_results(table, root).cells
     places = [
         Place(table, name, seed)
