@@ -8,13 +8,9 @@ Examples:
 import argparse
 from pathlib import Path
 
+from nlp_core.cli.encoder_argument import open_encoder
 from nlp_core.cli.output import add_set, check_output, print_json, show_log
-from nlp_core.cli.trained_argument import (
-    add_trained,
-    build_predictor,
-    open_encoder,
-    open_predictor,
-)
+from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
 from nlp_core.data.archive import open_data
 from nlp_core.prediction.file_embedding import FORMS, POOLS, embed_file
 from nlp_core.prediction.trained_folder import is_trained

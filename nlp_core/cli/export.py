@@ -12,8 +12,9 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
+from nlp_core.cli.encoder_argument import open_encoder
 from nlp_core.cli.output import print_json, show_log
-from nlp_core.cli.trained_argument import add_trained, open_encoder
+from nlp_core.cli.trained_argument import add_trained
 from nlp_core.config.params import Variant
 from nlp_core.data.archive import open_data
 from nlp_core.data.task import Split

@@ -9,8 +9,8 @@ import argparse
 from pathlib import Path
 
 from nlp_core.cli.output import add_plugin, show_log
-from nlp_core.cli.trained_argument import find_named_encoder
 from nlp_core.data.archive import open_data
+from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.files import check_replaceable
 from nlp_core.prediction.bundle_retriever import BundleRetriever
@@ -53,7 +53,11 @@ def open_retriever(options: argparse.Namespace) -> Embedder:
     if is_trained(options.folder):
         trained = TrainedModel.open(options.folder, seed=options.seed, plugins=options.plugin)
         return Retriever.of_trained(trained)
-    return Retriever.of_encoder(find_named_encoder(options))
+    if options.seed is not None:
+        raise ConfigError(f"--seed: '{options.folder}' is not a trained cell; leave it out.")
+    if options.plugin:
+        raise ConfigError(f"--plugin: '{options.folder}' is a pretrained encoder; leave it out.")
+    return Retriever.of_encoder(find_encoder(str(options.folder)))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

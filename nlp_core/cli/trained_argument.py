@@ -1,4 +1,4 @@
-"""What the commands share that read a trained model, or a pretrained encoder in its place."""
+"""What the commands share that read a trained model."""
 
 import argparse
 from pathlib import Path
@@ -8,10 +8,8 @@ from nlp_core.cli.output import add_plugin
 from nlp_core.config.base import parse_config
 from nlp_core.config.model import set_value
 from nlp_core.config.user_data import DataConfig
-from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import UsageError
 from nlp_core.kinds import Kind
-from nlp_core.prediction.file_embedding import build_encoder_model
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 
@@ -75,29 +73,6 @@ def build_predictor(
             "changes of columns and format, such as data.label or data.separator."
         )
     return Predictor(trained, data, abstain_below=abstain_below)
-
-
-def open_encoder(options: argparse.Namespace) -> TrainedModel:
-    """Return the pretrained encoder that the arguments name, to read the texts of `--data`.
-
-    The errors are those of `find_named_encoder`.
-    """
-    return build_encoder_model(find_named_encoder(options), options.data)
-
-
-def find_named_encoder(options: argparse.Namespace) -> Path:
-    """Return the folder of the pretrained encoder that the arguments name.
-
-    Raises:
-        UsageError: a task, a seed or a plug-in is named.
-        ConfigError: there is no such encoder.
-    """
-    for name in ("task", "seed"):
-        if getattr(options, name, None) is not None:
-            raise UsageError(f"--{name}: '{options.folder}' is not a trained cell; leave it out.")
-    if options.plugin:
-        raise UsageError(f"--plugin: '{options.folder}' is a pretrained encoder; leave it out.")
-    return find_encoder(str(options.folder))
 
 
 def _list_shape(data: DataConfig) -> tuple[Kind, int, bool, list[str]]:
