@@ -49,7 +49,7 @@ class TextWriter:
         return torch.from_numpy(self._rules.done)
 
     def score(self) -> Tensor:
-        log_RA = torch.stack(self._odds).sum(0)
+        log_RA = torch.stack(self._odds).sum(0).float()  # NumPy has no bfloat16
         self._rules.restrict(log_RA.numpy())  # in the memory of the tensor
         return (log_RA / self._temperature).log_softmax(-1)
 

@@ -80,8 +80,14 @@ def read_control(arguments: argparse.Namespace) -> RunControl:
         ConfigError: a library is missing.
     """
     minutes, board = arguments.time_limit, arguments.tensorboard
-    for option in ("profile", "tensorboard"):
-        _check_folder(option, getattr(arguments, option))
+    for option, folder in (("profile", arguments.profile), ("tensorboard", board)):
+        parents = () if folder is None else (folder, *folder.parents)
+        place = next((item for item in parents if item.exists()), Path())
+        if not place.is_dir():
+            raise UsageError(
+                f"--{option}: found the file '{place}', expected a folder, which may be new; "
+                "choose another name."
+            )
     if board is not None:
         check_board()
     if minutes is None:
@@ -89,17 +95,6 @@ def read_control(arguments: argparse.Namespace) -> RunControl:
     if not 0 < minutes < float("inf"):
         raise UsageError(f"--time-limit: found {minutes:g}, expected minutes above 0.")
     return RunControl(time.monotonic() + 60 * minutes, arguments.profile, board)
-
-
-def _check_folder(option: str, folder: Path | None) -> None:
-    if folder is None:
-        return
-    place = next(item for item in (folder, *folder.parents) if item.exists())
-    if not place.is_dir():
-        raise UsageError(
-            f"--{option}: found the file '{place}', expected a folder, which may be new; choose "
-            "another name."
-        )
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,8 +13,10 @@ from nlp_core.errors import DataError
 
 ADVICE = "Correct the line or fetch the file again."
 ONE_A_LINE = "expected one object per line; `jq -c '.[]'` splits an array"
-DECIMAL_COMMA = re.compile(r"[+-]?(0,\d+|\d+,(?!\d{3}$)\d+)")
-"""A number such as 3,5; 1,234 may be a thousand and more."""
+DECIMAL_COMMA = re.compile(r"^(\s*[+-]?(?:0|\d+(?=,(?!\d{3}\s*$)))),(\d+\s*)$")
+"""Of a number such as 3,5; 1,234 may be a thousand and more."""
+write_point = partial(DECIMAL_COMMA.sub, r"\1.\2")
+"""Write a number with a decimal comma with a point, and other text as it is."""
 
 
 class Line(NamedTuple):
@@ -90,11 +93,6 @@ def parse_number(text: str) -> float:
     except ValueError:
         return math.nan
     return value if math.isfinite(value) else math.nan
-
-
-def write_point(text: str) -> str:
-    """Return a number with a decimal comma, such as 3,5, with a point, and other text unchanged."""
-    return text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text.strip()) else text
 
 
 def write_points(rows: list[list[str]]) -> list[list[str]]:

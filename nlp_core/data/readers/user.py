@@ -200,7 +200,19 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
     elif data.kind.is_searched and not data.label:
         targets[LABEL] = [RIGHT]
     elif data.kind.has_label:
-        targets[LABEL] = [_read_target(record, data)]
+        wanted = "a number" if data.kind.is_number else "a label"
+        cell = record.get(data.label)
+        advice = f', or --set \'data.where={{"{data.label}": ".+"}}\' to leave out such rows'
+        label = _read_label(record, data.label, cell, wanted + advice * (cell == ""))
+        is_measured = data.kind.is_number and data.format in ("tsv", "csv")
+        label = write_point(label) if is_measured and data.separator_or_usual != "," else label
+        if data.choices and label not in data.choice_names:
+            names = ", ".join(data.choice_names)
+            raise record.refuse(f"found '{label}' in '{data.label}', expected one of {names}")
+        if data.kind.is_number and math.isnan(parse_number(label)):
+            found = f"found '{label}' in '{data.label}', expected a number for the kind"
+            raise record.refuse(f"{found} {data.kind}")
+        targets[LABEL] = [label]
     if data.tag_column and data.has_spans:
         entities = _find_entities(example, record, data, data.tag_column)
         targets[TAGS] = write_tags(entities.spans, len(example.texts[0]), READ_SCHEME)
@@ -212,24 +224,6 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
             raise record.refuse(f"{found} '{data.tag_column}', expected a tag for each token")
         targets[TAGS] = add_type(tags, data.entity_type) if data.entity_type else tags
     return example._replace(targets=targets | _read_composed(example, record, data))
-
-
-def _read_target(record: FileRecord, data: DataConfig) -> str:
-    """Return the only label or number of a row."""
-    wanted = "a number" if data.kind.is_number else "a label"
-    cell = record.get(data.label)
-    if cell == "":
-        wanted += f', or --set \'data.where={{"{data.label}": ".+"}}\' to leave out such rows'
-    label = _read_label(record, data.label, cell, wanted)
-    if data.kind.is_number and data.format in ("tsv", "csv") and data.separator_or_usual != ",":
-        label = write_point(label)
-    if data.choices and label not in data.choice_names:
-        names = ", ".join(data.choice_names)
-        raise record.refuse(f"found '{label}' in '{data.label}', expected one of {names}")
-    if data.kind.is_number and math.isnan(parse_number(label)):
-        found = f"found '{label}' in '{data.label}', expected a number for the kind"
-        raise record.refuse(f"{found} {data.kind}")
-    return label
 
 
 def _read_composed(
