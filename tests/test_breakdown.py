@@ -42,7 +42,7 @@ def find(tables: list[Breakdown], title: str) -> Breakdown:
 
 def read_tables(table: str, cell: str) -> list[Breakdown]:
     path = ROOT / "results" / "examples" / table / f"{cell}.parquet"
-    return [item for section in list_errors(read_runs(path)) for item in section.tables]
+    return [item for section in list_errors(read_runs(path), ROOT) for item in section.tables]
 
 
 @pytest.fixture

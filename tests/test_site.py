@@ -196,3 +196,13 @@ def test_the_overview_counts_as_the_readme(project: Project, site: ReadSite) -> 
         assert re.search(rf"{count}\s+\W?\s*{name}", text)
     compared = page.find_table("Compared numbers").rows[1:]
     assert len(compared) == len(total.compared) + len(total.honest)
+
+
+@pytest.mark.slow
+def test_the_pages_of_cells_slice_scores_by_traits(site: ReadSite) -> None:
+    for name in ("glue/cola_bilstm", "conll2003/wlstm_crf", "wikiqa/cnn"):
+        captions = [table.caption for table in site.read(f"{name}.html").tables]
+        assert captions.count("By unseen words") == captions.count("By overlap with train") == 1
+    rows = site.read("glue/cola_bilstm.html").find_table("By unseen words").find_rows()
+    assert [row["words that train lacks"] for row in rows] == ["0", "1", "2 or more"]
+    assert sum(int(row["examples"]) for row in rows) == 1043

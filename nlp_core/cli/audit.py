@@ -16,6 +16,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.archive import open_data
 from nlp_core.data.audit.audit import Audit, Place, audit_files, audit_task
 from nlp_core.data.audit.record import Shift, SplitAudit, find_audit
+from nlp_core.data.audit.traits import find_traits, list_traits, write_traits
 from nlp_core.data.audit.unit import Unit
 from nlp_core.data.guess import guess_data
 from nlp_core.errors import ConfigError, UsageError
@@ -54,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--keep",
         action="store_true",
-        help="write the counts of tasks to results/audit/, for the reports of tables",
+        help="write the counts of tasks to results/audit/, for the reports of tables, and traits "
+        "of their examples to results/traits/, for the site",
     )
 
 
@@ -72,7 +74,9 @@ def run(options: argparse.Namespace) -> None:
             raise UsageError("reglue data audit: found a file twice, expected each file once.")
         audits = [audit_files(paths, _find_data(options, paths[0]), shown=options.shown)]
     if options.keep:
+        traits = {audit.name: list_traits(audit) for audit in audits}
         for audit in audits:
+            write_traits(find_traits(audit.name, Path()), traits[audit.name])
             write_json(find_audit(audit.name, Path()), audit.record.model_dump())
     if options.json:
         print_json([_describe(audit) for audit in audits])

@@ -75,6 +75,7 @@ class Runs:
         ids: row number of each example in the official file.
         predictions: in the order of the seeds; empty if the answers are texts.
         summands: of each metric what it sums, [N, K] for each seed, if the answers are texts.
+        name: of the task.
     """
 
     task: TaskFacts
@@ -83,6 +84,7 @@ class Runs:
     ids: tuple[int, ...]
     predictions: list[Predictions]
     summands: dict[str, list[NDArray[np.floating]]] = field(default_factory=dict)
+    name: str = ""
 
     def build_score(self, metric: str) -> WeightedScore | None:
         """Return a metric of the seeds, or None if it cannot be resampled quickly."""
@@ -124,7 +126,7 @@ def read_runs(path: Path) -> list[Runs]:
             prefix = f"{name}." if len(facts) > 1 else ""
             suffix = "" if selection == "honest" else f".{selection}"
             ids = tuple(rows["id"].to_pylist())
-            found[name, selection] = Runs(task, prefix, suffix, ids, [])
+            found[name, selection] = Runs(task, prefix, suffix, ids, [], name=name)
         runs = found[name, selection]
         sums = [name for name in rows.column_names if name.startswith(SUMS)]
         for column in sums if stores_sums(task) else []:

@@ -7,7 +7,7 @@ Shape letters: S seeds, N examples or questions, L labels.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import eq
@@ -27,8 +27,11 @@ MOST_EXAMPLES = 20
 UNBOUNDED = 10**9
 SIZES = ((1, 5), (6, 10), (11, 20), (21, UNBOUNDED))
 """Smallest and largest number of candidates of each slice of questions."""
+LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, UNBOUNDED))
+"""Fewest and most tokens or words of each slice."""
 RANKS = ((1, 1), (2, 5), (6, 10), (11, 100), (101, UNBOUNDED))
 """First and last rank of each slice of queries."""
+RIGHT = "right, %"
 CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Upper bounds of the slices by confidence, without that of the last."""
 
@@ -51,12 +54,17 @@ class Breakdown:
         return list(zip(self.header, flags, strict=True))
 
 
+Slicer = Callable[[str, Sequence[int], NDArray[np.generic]], list[Breakdown]]
+"""Takes the name of a score, the rows of N examples and their scores, [S, N]; returns a table for
+each trait of the examples."""
+
+
 def is_number(text: str) -> bool:
     """Whether a text is a number such as `1,024` or `-0.5`."""
     return text.replace(",", "").replace(".", "", 1).lstrip("+-").isdigit()
 
 
-def break_down_labels(runs: Runs) -> list[Breakdown]:
+def break_down_labels(runs: Runs, slice_scores: Slicer) -> list[Breakdown]:
     """Return the tables of a task with one label for each example, or several."""
     write = partial(_write, KINDS.get(runs.task.kind))
     answers = [(map(write, run.target), map(write, run.prediction)) for run in runs.predictions]
@@ -70,14 +78,16 @@ def break_down_labels(runs: Runs) -> list[Breakdown]:
         if len(scores) == len(right_SN):
             scores_SNL = np.asarray(scores)
             found.append(_slice_by_confidence(runs, scores_SNL.max(2), right_SN))
-    return [*found, count_right_seeds(right_SN), _list_wrong(runs, scores_SNL, right_SN)]
+    found += [*slice_scores(RIGHT, runs.ids, 100 * right_SN), count_right_seeds(right_SN)]
+    return [*found, _list_wrong(runs, scores_SNL, right_SN)]
 
 
-def break_down_numbers(runs: Runs) -> list[Breakdown]:
+def break_down_numbers(runs: Runs, slice_scores: Slicer) -> list[Breakdown]:
     """Return the examples of a regression whose predictions are furthest off."""
     target_N = np.asarray(runs.predictions[0].target, float)
     found_SN = np.asarray([run.prediction for run in runs.predictions], float)
-    error_N = np.abs(found_SN - target_N).mean(0)
+    error_SN = np.abs(found_SN - target_N)
+    error_N = error_SN.mean(0)
     rows = [
         [
             str(runs.ids[idx]),
@@ -89,7 +99,8 @@ def break_down_numbers(runs: Runs) -> list[Breakdown]:
     ]
     header = ["row", "right", "predicted, mean", "error, mean"]
     note = "The error is the distance of prediction and right number, its mean is over seeds."
-    return [Breakdown("Furthest from the right number", header, rows, note)]
+    worst = Breakdown("Furthest from the right number", header, rows, note)
+    return [*slice_scores(header[-1], runs.ids, error_SN), worst]
 
 
 def count_right_seeds(right_SN: NDArray[np.bool_], units: str = "examples") -> Breakdown:
@@ -104,6 +115,8 @@ def count_right_seeds(right_SN: NDArray[np.bool_], units: str = "examples") -> B
 
 
 def name_range(low: int, high: int) -> str:
+    if low == high:
+        return str(low)
     return f"{low} or more" if high == UNBOUNDED else f"{low} to {high}"
 
 
@@ -168,7 +181,7 @@ def _slice_by_confidence(
                 f"{100 * right_SN[chosen].mean():.1f}",
             ]
         )
-    header = ["probability of the prediction", "predictions", "mean probability, %", "right, %"]
+    header = ["probability of the prediction", "predictions", "mean probability, %", RIGHT]
     seeds = _count_seeds(len(runs.predictions))
     note = f"Of a calibrated model the last two columns are equal; {seeds}."
     return Breakdown("By confidence", header, rows, note)
@@ -211,6 +224,7 @@ class RankedQuestion(NamedTuple):
     """A question with a right candidate.
 
     Attributes:
+        start: row number of its first candidate.
         size: how many candidates it has.
         right: row numbers of the right ones.
         ranks: of the first right candidate, by seed; equal scores rank it last.
@@ -218,6 +232,7 @@ class RankedQuestion(NamedTuple):
     """
 
     number: int
+    start: int
     size: int
     right: list[int]
     ranks: list[int]
@@ -228,12 +243,13 @@ class RankedQuestion(NamedTuple):
         return float(np.mean([1 / rank for rank in self.ranks]))
 
 
-def break_down_ranking(runs: Runs) -> list[Breakdown]:
+def break_down_ranking(runs: Runs, slice_scores: Slicer) -> list[Breakdown]:
     """Return the tables of a task that ranks candidates."""
     questions = list_questions(runs)
     ranks_SN = np.asarray([question.ranks for question in questions]).T
     return [
         _slice_by_size(questions, ranks_SN),
+        *slice_scores("MRR", [question.start for question in questions], 100 / ranks_SN),
         count_right_seeds(ranks_SN == 1, "questions"),
         _list_worst_questions(questions),
     ]
@@ -260,6 +276,7 @@ def list_questions(runs: Runs) -> list[RankedQuestion]:
         found.append(
             RankedQuestion(
                 int(first.group[rows[0]]),
+                runs.ids[rows[0]],
                 len(rows),
                 [runs.ids[row] for row in rows[right]],
                 ranks.tolist(),
@@ -269,8 +286,8 @@ def list_questions(runs: Runs) -> list[RankedQuestion]:
     return found
 
 
-def break_down_retrieval(runs: Runs) -> list[Breakdown]:
-    """Return the table of a task that finds passages for queries."""
+def break_down_retrieval(runs: Runs, slice_scores: Slicer) -> list[Breakdown]:
+    """Return the tables of a task that finds passages for queries."""
     best_SN = np.stack([1 / score_queries(f"mrr@{UNBOUNDED}", run) for run in runs.predictions])
     rows = []
     for low, high in RANKS:
@@ -278,7 +295,18 @@ def break_down_retrieval(runs: Runs) -> list[Breakdown]:
         rows.append([name_range(low, high), f"{chosen_SN.sum():,}", format_mean(100.0 * chosen_SN)])
     header = ["rank", "queries", "%"]
     note = "The best right passage of each query. Sums and means over seeds."
-    return [Breakdown("By rank of the right passage", header, rows, note)]
+    by_rank = Breakdown("By rank of the right passage", header, rows, note)
+    return [by_rank, *slice_scores("MRR", _list_starts(runs), 100 / best_SN)]
+
+
+def _list_starts(runs: Runs) -> list[int]:
+    """Return the first row of each query with a right passage, in the order of their scores."""
+    first = runs.predictions[0]
+    assert first.group is not None, runs.task.kind
+    relevant = np.asarray(first.target, dtype=np.str_) == first.labels[-1]
+    queries, starts = np.unique(first.group, return_index=True)
+    answered = np.isin(queries, first.group[relevant])
+    return [runs.ids[idx] for idx in starts[answered]]
 
 
 def _slice_by_size(questions: list[RankedQuestion], ranks_SN: NDArray[np.integer]) -> Breakdown:

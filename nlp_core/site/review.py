@@ -3,12 +3,14 @@
 import gc
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 from joblib import cpu_count  # of this process and its container, not of the machine
 
+from nlp_core.data.audit.traits import Traits, find_traits, read_traits
 from nlp_core.kinds import KINDS
 from nlp_core.metrics.base import list_types
 from nlp_core.report.comparison import Comparison
@@ -21,6 +23,7 @@ from nlp_core.site.breakdown import (
     break_down_ranking,
     break_down_retrieval,
 )
+from nlp_core.site.slices import slice_scores
 from nlp_core.site.tag_breakdown import break_down_tags
 
 
@@ -59,32 +62,36 @@ def _count_bytes(table: str, root: Path) -> int:
 
 def _review(comparison: Comparison, root: Path) -> Review:
     runs = read_all_runs(comparison.results.table, root)
-    errors = {cell: list_errors(found) for cell, found in runs.items()}
+    errors = {cell: list_errors(found, root) for cell, found in runs.items()}
     return Review(compare_rows(comparison, runs), errors)
 
 
-def list_errors(found: Sequence[Runs]) -> list[ErrorSection]:
+def list_errors(found: Sequence[Runs], root: Path) -> list[ErrorSection]:
     """Return where a cell's predictions are wrong, task by task.
 
-    Only those of epochs that were chosen honestly are shown.
+    Only those of epochs that were chosen honestly are shown. Scores are sliced if the traits of
+    the task's examples are kept.
     """
     chosen = [runs for runs in found if runs.predictions and not runs.suffix]
     sections = []
     for runs in chosen:
         task = "" if len(chosen) == 1 else f"{runs.prefix.rstrip('.')}, "
-        tables = [table for table in break_down(runs) if table.rows]
-        sections.append(ErrorSection(f"{task}split {runs.task.report_split}", tables))
+        path, split = find_traits(runs.name, root), runs.task.report_split
+        traits = read_traits(path, split) if path.exists() else None
+        tables = [table for table in break_down(runs, traits) if table.rows]
+        sections.append(ErrorSection(f"{task}split {split}", tables))
     return sections
 
 
-def break_down(runs: Runs) -> list[Breakdown]:
+def break_down(runs: Runs, traits: Traits | None = None) -> list[Breakdown]:
     """Return the tables that fit the kind of a task."""
     kind = KINDS.get(runs.task.kind)
+    slicer = partial(slice_scores, traits, kind.unit)
     if kind.is_searched:
-        return break_down_retrieval(runs)
+        return break_down_retrieval(runs, slicer)
     if kind.is_grouped:
-        return break_down_ranking(runs)
+        return break_down_ranking(runs, slicer)
     # tags without types, such as parts of speech, mark no entity that could be wrong
     if kind.has_tags and (len(kind.targets) > 1 or list_types(runs.task.labels)):
-        return break_down_tags(runs)
-    return break_down_numbers(runs) if kind.is_number else break_down_labels(runs)
+        return break_down_tags(runs, slicer)
+    return break_down_numbers(runs, slicer) if kind.is_number else break_down_labels(runs, slicer)

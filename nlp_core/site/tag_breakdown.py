@@ -18,9 +18,11 @@ from nlp_core.kinds import LABEL, TAGS
 from nlp_core.metrics import Predictions
 from nlp_core.report.examples import Runs
 from nlp_core.site.breakdown import (
+    LENGTHS,
     MOST_EXAMPLES,
-    UNBOUNDED,
+    RIGHT,
     Breakdown,
+    Slicer,
     count_right_seeds,
     format_mean,
     measure_f1,
@@ -28,8 +30,7 @@ from nlp_core.site.breakdown import (
 )
 from nlp_core.statistics.score import TypedSpan, find_entities
 
-LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, UNBOUNDED))
-"""Fewest and most tokens of each slice."""
+BY_LENGTH = "By length"
 STARTS = [first for first, _ in LENGTHS]
 SORTS = ("right", "wrong type", "wrong ends", "missed")
 MOST_ENTITIES = 8  # of an example's errors
@@ -113,17 +114,20 @@ class TaggedRuns:
         return [others.get(idx, self.right[idx]) for others in self.others]
 
 
-def break_down_tags(runs: Runs) -> list[Breakdown]:
+def break_down_tags(runs: Runs, slice_scores: Slicer) -> list[Breakdown]:
     """Return the tables of a task with tags, which may also have an intent."""
     tagged = TaggedRuns(runs.predictions)
     errors_SN = tagged.count_errors()
     types, lengths = tagged.types, [name_range(*bounds) for bounds in LENGTHS]
     by_type = tagged.count(lambda _, entity: entity.type)
     by_length = tagged.count(lambda item, _: lengths[bisect(STARTS, item.size) - 1])
+    slices = slice_scores(RIGHT, runs.ids, 100 * (errors_SN == 0))
     return [
         _slice("By type", "type", by_type, types),
         _sort_errors(tagged, by_type),
-        _slice("By length", "tokens", by_length, lengths),
+        _slice(BY_LENGTH, "tokens", by_length, lengths),
+        # of length, the scores of entities say more than those of sentences
+        *(table for table in slices if table.title != BY_LENGTH),
         count_right_seeds(errors_SN == 0, "sentences"),
         _list_worst(runs.ids, tagged, errors_SN.mean(0)),
     ]

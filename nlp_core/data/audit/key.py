@@ -10,7 +10,7 @@ punctuation; we keep 13 for all data, where they take 8 to 13 by the lengths of 
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -59,13 +59,19 @@ class Text(NamedTuple):
 
 
 @lru_cache(maxsize=KEPT_TEXTS)
-def read_text(text: str) -> Text:
+def split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text without case and punctuation."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    words = folded.translate(_CHARACTERS).split()
+    return tuple(folded.translate(_CHARACTERS).split())
+
+
+@lru_cache(maxsize=KEPT_TEXTS)
+def read_text(text: str) -> Text:
+    words = split_words(text)
     return Text("".join(words) or text, len(words), _hash_ngrams(words))
 
 
-def _hash_ngrams(words: list[str]) -> Keys:
+def _hash_ngrams(words: Sequence[str]) -> Keys:
     size = max(len(words) - NGRAM + 1, 0)
     keys = np.zeros(size, dtype=np.uint64)
     if size:
