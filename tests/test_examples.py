@@ -36,8 +36,10 @@ COMMITTED = [
 def assert_scores(found: dict[str, list[float]], expected: CellResult) -> None:
     assert found
     for name, values in found.items():
-        # results have six decimal places, probabilities are stored in 32 bits
-        assert values == pytest.approx(expected.metrics[name].values, abs=2e-6), name
+        # Results have six decimal places, probabilities are stored in 32 bits, in which two
+        # candidates may tie: that moves the AUC of WikiQA's 1.7 million pairs by half a pair.
+        tolerance = 3e-5 if name.endswith(".auc") else 2e-6
+        assert values == pytest.approx(expected.metrics[name].values, abs=tolerance), name
 
 
 @pytest.mark.parametrize(("table", "name"), COMMITTED)
