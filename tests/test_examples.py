@@ -13,7 +13,13 @@ from nlp_core.errors import DataError
 from nlp_core.metrics import Predictions, measure
 from nlp_core.report.cell import CellTask, TrainedCell, read_trained
 from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.report.examples import find_examples, measure_examples, read_runs, write_examples
+from nlp_core.report.examples import (
+    _list_scores,
+    find_examples,
+    measure_examples,
+    read_runs,
+    write_examples,
+)
 from nlp_core.report.results import CellResult, read_results
 from nlp_core.site.breakdown import list_questions
 from nlp_core.statistics import build_score, resample
@@ -36,10 +42,18 @@ COMMITTED = [
 def assert_scores(found: dict[str, list[float]], expected: CellResult) -> None:
     assert found
     for name, values in found.items():
-        # Results have six decimal places, probabilities are stored in 32 bits, in which two
-        # candidates may tie: that moves the AUC of WikiQA's 1.7 million pairs by half a pair.
-        tolerance = 3e-5 if name.endswith(".auc") else 2e-6
-        assert values == pytest.approx(expected.metrics[name].values, abs=tolerance), name
+        # results have six decimal places, probabilities are stored in 32 bits
+        assert values == pytest.approx(expected.metrics[name].values, abs=2e-6), name
+
+
+@pytest.mark.parametrize(("wrong", "bits"), [(0.3 + 1e-10, 64), (0.3, 32), (0.4, 32)])
+def test_scores_keep_64_bits_where_32_tie_a_right_and_a_wrong_candidate(
+    wrong: float, bits: int
+) -> None:
+    task = CellTask.model_construct(kind="ranking", labels=["0", "1"])
+    score = [[0.7, 0.3], [1 - wrong, wrong]]
+    found = _list_scores(pa.table({"target": ["1", "0"], "score": score}), task)
+    assert found.type.value_type.bit_width == bits
 
 
 @pytest.mark.parametrize(("table", "name"), COMMITTED)
