@@ -235,17 +235,17 @@ def _list_scores(table: pa.Table, task: CellTask) -> pa.Array:
     if "score" not in table.column_names or not len(table):
         return pa.nulls(len(table), floats)
     exact, kind = np.asarray(table["score"].to_pylist(), dtype=np.float64), KINDS.get(task.kind)
-    if kind.is_grouped and _loses_order(exact[:, -1], pc.equal(table["target"], task.labels[-1])):
+    if kind.is_grouped and _loses_order(exact[:, -1], table["target"].to_numpy(), task.labels[-1]):
         return pa.array(list(exact), pa.list_(pa.float64()))
     score = exact.astype(np.float32)
     is_pair = score.shape[1] == 2 and not kind.has_several_labels
     return pa.array(list(score[:, 1:] if is_pair else score), floats)
 
 
-def _loses_order(score_N: NDArray[np.float64], is_right: pa.ChunkedArray) -> bool:
+def _loses_order(score_N: NDArray[np.float64], target_N: NDArray[Any], right_label: str) -> bool:
     """Return whether 32 bits rank a right and a wrong candidate in another way than 64."""
-    right_N = np.asarray(is_right)
-    right, wrong = score_N[right_N], score_N[~right_N]
+    is_right_N = target_N.astype(np.str_) == right_label
+    right, wrong = score_N[is_right_N], score_N[~is_right_N]
     tied = np.intersect1d(right.astype(np.float32), wrong.astype(np.float32))
     known = np.intersect1d(right, wrong).astype(np.float32)
     return bool((score_N > ALMOST_SURE).any() or not np.isin(tied, known).all())

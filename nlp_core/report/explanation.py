@@ -142,9 +142,10 @@ def _list_training(found: CellResult, params: Params) -> Facts:
 
 def _list_curves(curves: Mapping[str, Sequence[tuple[int, float]]]) -> Iterator[tuple[str, str]]:
     """Yield the name of each line, and its values on the split that chooses the epoch."""
-    for name, points in ((name, points) for name, points in curves.items() if points):
-        steps = f"steps {points[0][0]:,} to {points[-1][0]:,}: "
-        yield name, steps + ", ".join(f"{value:.2f}" for _, value in points)
+    for name, points in curves.items():
+        if points:
+            steps = f"steps {points[0][0]:,} to {points[-1][0]:,}: "
+            yield name, steps + ", ".join(f"{value:.2f}" for _, value in points)
 
 
 def _find_commit(table: str, found: CellResult, root: Path) -> Facts:
