@@ -41,7 +41,7 @@ lint: $(READY) ## Check format, types, imports between floors, and spelling
 	ruff check --quiet .
 	mypy --no-error-summary
 	lint-imports --no-cache --no-logo
-	snakefmt --check Snakefile
+	snakefmt --check Snakefile workflow/Snakefile
 	codespell
 
 docs: $(READY) ## Build the documentation as a site in docs-site/; a warning is an error

@@ -10,7 +10,7 @@ from snakemake.exceptions import WorkflowError
 
 from nlp_core import dag
 
-root = Path(workflow.basedir)
+root = Path(str(workflow.current_basedir))
 via = config.get("via", "dvc")
 if via not in ("dvc", "direct"):
     raise WorkflowError(f"--config via: found '{via}', expected dvc or direct.")

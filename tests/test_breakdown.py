@@ -19,7 +19,7 @@ from nlp_core.site.breakdown import Breakdown, is_number, list_questions, measur
 from nlp_core.site.picture import draw_lines, draw_model, draw_strip
 from nlp_core.site.review import break_down, list_errors
 from nlp_core.site.tag_breakdown import sort_error
-from nlp_core.statistics.score import TypedSpan
+from nlp_core.statistics.summands import TypedSpan
 
 ROOT = Path(__file__).resolve().parent.parent
 

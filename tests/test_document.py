@@ -25,7 +25,7 @@ from nlp_core.metrics import Predictions, measure
 from nlp_core.models.plan import read_plan
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
-from nlp_core.statistics.score import _choose_summands
+from nlp_core.statistics.summands import _choose_summands
 from reglue_runtime import BundleError, load
 from reglue_runtime.text import EMPTY_TOKEN, TURN
 from tests.user_commands import fail, learn

@@ -9,7 +9,7 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.base import parse_metric
 from nlp_core.site.review import break_down
-from nlp_core.statistics.score import build_score
+from nlp_core.statistics import build_score
 from tests.test_breakdown import make_runs
 
 # Query 3 has right passages at ranks 2 and 12, and a hard negative; query 5 has one at rank 1.

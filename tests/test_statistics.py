@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import f1_score
 
-from nlp_core.metrics import Predictions, is_lower_better
+from nlp_core.metrics import Predictions, is_lower_better, measure
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.examples import find_examples, read_runs
 from nlp_core.report.paper import PaperTable
@@ -22,7 +22,6 @@ from nlp_core.report.significance import (
     render_differences,
 )
 from nlp_core.statistics import (
-    AreaScore,
     Pair,
     SumScore,
     build_score,
@@ -48,21 +47,6 @@ def make_accuracy(*seeds: list[int]) -> SumScore:
     score = build_score("classification", "accuracy", runs)
     assert isinstance(score, SumScore)
     return score
-
-
-def make_area(
-    rows: int, *, seed: int, questions: int | None = None
-) -> tuple[AreaScore, Predictions]:
-    draw = np.random.default_rng(seed)
-    target = draw.integers(0, 2, rows)
-    score = np.round(draw.random(rows) + 0.3 * target, 1) / 2  # with ties
-    group = None if questions is None else np.sort(draw.integers(0, questions, rows))
-    run = Predictions(
-        ["0", "1"], [str(x) for x in target], ["0"] * rows, np.stack([1 - score, score], 1), group
-    )
-    found = build_score("classification", "auc", [run])
-    assert isinstance(found, AreaScore)
-    return found, run
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -235,15 +219,6 @@ def test_the_p_value_of_differing_seeds_is_that_of_welch() -> None:
     assert find_p_value(found["a"], found["b"]) == pytest.approx(expected, rel=0.02)
 
 
-def test_a_weighted_area_is_that_of_scikit_learn() -> None:
-    score, run = make_area(60, seed=1)
-    weights = np.random.default_rng(2).integers(0, 4, (5, 60)).astype(np.uint8)
-    assert run.score is not None
-    target = [item == "1" for item in run.target]
-    expected = [100 * roc_auc_score(target, run.score[:, 1], sample_weight=w) for w in weights]
-    assert score.evaluate(weights)[:, 0] == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     ("values", "is_exact"),
     [([[0.5], [3.0]], True), ([[0.1], [3.0]], False), ([[2.0**23], [1.0]], False)],
@@ -256,38 +231,6 @@ def test_values_become_float32_only_if_their_sums_are_exact(
     assert found.dtype == (np.float32 if is_exact else np.float64)
 
 
-def test_influences_of_questions_are_the_change_without_them() -> None:
-    score, _ = make_area(400, seed=4, questions=80)
-    whole = score.values.mean()
-    size = score.shape[1]
-    weights = 1 - np.eye(size, dtype=np.uint8)
-    without = score.evaluate(weights)[:, 0]
-    assert np.corrcoef(whole - without, score.influences)[0, 1] > 0.99
-    assert score.influences.sum() == pytest.approx(0.0, abs=1e-9)
-
-
-def test_areas_of_a_single_question_show_no_difference() -> None:
-    one, _ = make_area(20, seed=1, questions=1)
-    two, _ = make_area(20, seed=2, questions=1)
-    assert swap_examples([{"one": one, "two": two}]) == [{Pair("one", "two"): 1.0}]
-
-
-@pytest.mark.parametrize(("rows", "p_value"), [(2, 1.0), (6, 2 / 20), (40, 2 / math.comb(40, 20))])
-def test_a_perfect_area_differs_from_that_of_constant_scores(rows: int, p_value: float) -> None:
-    target = ["0", "1"] * (rows // 2)
-    scores = {"right": np.array([0.1, 0.9] * (rows // 2)), "constant": np.full(rows, 0.5)}
-    runs = {
-        name: Predictions(["0", "1"], target, target, np.stack([1 - score, score], 1))
-        for name, score in scores.items()
-    }
-    areas = {name: build_score("classification", "auc", [run]) for name, run in runs.items()}
-    found = {name: area for name, area in areas.items() if area is not None}
-    pair = Pair("right", "constant")
-    assert swap_examples([found]) == [{pair: pytest.approx(p_value)}]
-    same = {name: found["right"] for name in found}
-    assert swap_examples([same]) == [{pair: 1.0}]
-
-
 def test_a_label_that_training_never_saw_counts_as_one_of_several() -> None:
     run = Predictions(["a", "b"], [*"abz"], [*"aba"])
     assert build_score("classification", "matthews", [run]) is None
@@ -297,6 +240,31 @@ def test_a_label_that_training_never_saw_counts_as_one_of_several() -> None:
 def test_the_correlation_of_several_labels_has_no_interval() -> None:
     run = Predictions([*"abc"], [*"abcabc"], [*"abcaab"])
     assert build_score("classification", "matthews", [run]) is None
+
+
+def test_the_mean_f1_of_sentences_is_resampled_by_document() -> None:
+    target = [["a", "b"], ["b"], ["c", "a", "a"]]
+    run = Predictions([*"abc"], target, [["a", "a"], ["b"], ["c", "b", "a"]])
+    score = build_score("document", "macro_f1", [run])
+    assert score is not None
+    assert score.shape == (1, 3)
+    twice = score.evaluate(np.array([[1, 1, 1], [2, 0, 1]], np.uint8))[:, 0]
+    drawn = replace(
+        run,
+        target=[target[idx] for idx in (0, 0, 2)],
+        prediction=[run.prediction[idx] for idx in (0, 0, 2)],
+    )
+    expected = [measure("document", ["macro_f1"], item)["macro_f1"] for item in (run, drawn)]
+    assert twice == pytest.approx(expected)
+
+
+def test_predictions_name_the_metrics_of_their_results() -> None:
+    path = find_examples("distillation", "sst2_student", ROOT)
+    honest, paper = read_runs(path)
+    assert honest.find_metric("dev.auc") == paper.find_metric("dev.auc.paper") == "auc"
+    assert [honest.find_metric(name) for name in ("dev.auc.paper", "test.auc", "dev.area")] == [
+        None
+    ] * 3
 
 
 def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:

@@ -20,6 +20,7 @@ ONE_JOB = ("snakemake", "--cores", "1")
 DOCTOR = ("reglue", "doctor", "--mend")
 UNLOCK = ("snakemake", "--unlock", "--cores", "1")
 DIRECT = (*SNAKEMAKE, "--config", "via=direct")
+CATALOGUE = (*ONE_JOB, "--snakefile", "workflow/Snakefile")
 CHANGED = ["evaluate large", "finetune large_two", "report large"]
 UP_TO_DATE = "Nothing to be done"
 
@@ -47,7 +48,11 @@ def fresh(tmp_path: Path) -> Project:
     return make_stub_project(tmp_path)
 
 
-@pytest.mark.parametrize("command", [SNAKEMAKE, ONE_JOB, DIRECT], ids=["four", "one", "direct"])
+@pytest.mark.parametrize(
+    "command",
+    [SNAKEMAKE, ONE_JOB, DIRECT, CATALOGUE],
+    ids=["four", "one", "direct", "catalogue"],
+)
 def test_snakemake_gives_the_bytes_of_dvc_and_then_nobody_works(
     fresh: Project, by_dvc: Project, command: tuple[str, ...]
 ) -> None:

@@ -13,7 +13,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 STUB = Path(__file__).resolve().parent / "stub"
-WORKFLOW = ["dvc.yaml", "Snakefile", "profiles", ".dvc/config", ".dvcignore", ".gitignore"]
+WORKFLOW = ["dvc.yaml", "Snakefile", "workflow", "profiles"]
+WORKFLOW += [".dvc/config", ".dvcignore", ".gitignore"]
 OUTPUTS = ["data", "artifacts/cells", "results", "reports"]
 STAGES = ["preprocess", "finetune", "teach", "evaluate", "report"]
 

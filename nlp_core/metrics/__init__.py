@@ -10,9 +10,10 @@ from nlp_core.metrics.base import (
     is_better,
     is_lower_better,
     measure,
+    parse_metric,
     register,
 )
-from nlp_core.metrics.classification import Confusion, count_confusions
+from nlp_core.metrics.classification import Area, Confusion, Decision, count_confusions
 from nlp_core.registry import import_modules
 
 import_modules(__name__, __path__)

@@ -113,6 +113,10 @@ class MetricCall(NamedTuple):
     number: float | None
     label: str | None
 
+    @property
+    def parameters(self) -> tuple[float | str, ...]:
+        return tuple(item for item in (self.number, self.label) if item is not None)
+
 
 def parse_metric(
     kind: str, name: str, *, labels: Sequence[str] | None = None, where: str = "metrics"
@@ -222,7 +226,7 @@ def measure(kind: str, metrics: Sequence[str], predictions: Predictions) -> dict
 def _compute(kind: str, name: str, call: MetricCall, predictions: Predictions) -> float:
     metric = METRICS[kind][call.pattern]
     try:
-        value = metric.compute(predictions, *(item for item in call[1:] if item is not None))
+        value = metric.compute(predictions, *call.parameters)
     except DataError as err:
         raise DataError(f"metrics: {name}: {err}") from err
     return 100.0 * value if metric.in_points else value

@@ -6,6 +6,7 @@ A label's metrics compare it with all others. Averages are over labels: `macro` 
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -136,11 +137,25 @@ def compute_auc(decision: Decision) -> float:
     return float(roc_auc_score(decision.target, decision.score))
 
 
+@dataclass(frozen=True)
+class Area:
+    """The area under the ROC curve of a decision on each example.
+
+    Attributes:
+        decide: returns the decision of `predictions`, and of the number or label in the metric's
+            name.
+    """
+
+    decide: Callable[..., Decision]
+
+    def __call__(self, predictions: Predictions, *parameters: float | str) -> float:
+        return compute_auc(self.decide(predictions, *parameters))
+
+
 @register("micro_auc", *LABELS)
-@register(f"auc{LABEL}", *LABELS)
-def measure_auc(predictions: Predictions, label: str | None = None) -> float:
-    """Return the area under the ROC curve of a label; None: of the decisions on all labels."""
-    return compute_auc(_decide(predictions, label))
+def measure_pooled_auc(predictions: Predictions) -> float:
+    """Return the area under the ROC curve of the decisions on all labels together."""
+    return compute_auc(_decide(predictions, None))
 
 
 @register("macro_auc", *LABELS)
@@ -209,7 +224,6 @@ def _of_last_label(compute: Callable[..., float]) -> Callable[..., float]:
 
 
 register("weighted_auc", *LABELS)(partial(measure_mean_auc, weighted=True))
-register("auc", *ONE_LABEL)(_of_last_label(measure_auc))
 register("average_precision", *ONE_LABEL)(_of_last_label(measure_average_precision))
 for name in ("f1", "precision", "recall"):
     measure_one = partial(measure_label, name)
@@ -276,3 +290,7 @@ def _indicate(values: Sequence[object], labels: Sequence[str]) -> Indicator:
         return found
     chosen = [frozenset(cast(Collection[str], value)) for value in values]
     return np.array([[label in item for label in labels] for item in chosen], dtype=np.bool_)
+
+
+register(f"auc{LABEL}", *LABELS)(Area(_decide))
+register("auc", *ONE_LABEL)(Area(lambda found: _decide(found, found.labels[-1])))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nlp_core.errors import DataError
 from nlp_core.metrics.base import THRESHOLD, Predictions, register
-from nlp_core.metrics.classification import Decision, compute_auc
+from nlp_core.metrics.classification import Area, Decision
 
 KINDS = ("regression", "pair_regression")
 LARGEST_EXPONENT = 700.0
@@ -40,11 +40,10 @@ def measure_error(error: str, predictions: Predictions) -> float:
     return float(getattr(metrics, error)(*_numbers(predictions)))
 
 
-@register(f"auc{THRESHOLD}", *KINDS)
-def measure_auc(predictions: Predictions, threshold: float) -> float:
-    """Return the area under the ROC curve of the decision: the target is at least a threshold."""
+def decide(predictions: Predictions, threshold: float) -> Decision:
+    """Return the decision whether the target is at least a threshold."""
     target, prediction = _numbers(predictions)
-    return compute_auc(Decision(f"at least {threshold:g}", target >= threshold, prediction))
+    return Decision(f"at least {threshold:g}", target >= threshold, prediction)
 
 
 @register("perplexity", "language_model", "masked_language_model", better="lower", in_points=False)
@@ -73,6 +72,7 @@ def measure_masked_accuracy(predictions: Predictions) -> float:
     return right / sum(counts)
 
 
+register(f"auc{THRESHOLD}", *KINDS)(Area(decide))
 register("pearson", *KINDS)(partial(measure_correlation, "pearsonr"))
 register("spearman", *KINDS)(partial(measure_correlation, "spearmanr"))
 for name, error in (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nlp_core.errors import DataError
 from nlp_core.metrics.base import Predictions, register
-from nlp_core.metrics.classification import Decision, compute_auc
+from nlp_core.metrics.classification import Area, Decision
 
 ALMOST_SURE = 1 - 1e-6
 
@@ -47,14 +47,16 @@ for metric in QUESTION_SCORES:
     register(metric, "ranking")(partial(measure_mean, metric))
 
 
-@register("auc", "ranking")
-def measure_order(predictions: Predictions) -> float:
-    """Return the area under the ROC curve of the candidates of all questions together."""
+def decide(predictions: Predictions) -> Decision:
+    """Return the decision whether a candidate is right, of all questions together."""
     if predictions.score is None:
         raise DataError("found no scores, expected those of each candidate.")
     right = predictions.labels[-1]
     relevant = np.asarray(predictions.target, dtype=np.str_) == right
-    return compute_auc(Decision(right, relevant, restore_order(predictions.score)))
+    return Decision(right, relevant, restore_order(predictions.score))
+
+
+register("auc", "ranking")(Area(decide))
 
 
 @register("f1", "ranking")

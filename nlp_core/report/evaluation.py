@@ -140,17 +140,20 @@ def _check_metrics(table: str, params: Params) -> None:
 
 def _write_examples(table: str, names: Sequence[str], params: Params, root: Path) -> None:
     """Write the predictions of some cells of a table, and remove those of its former cells."""
-    predicting: dict[str, CellConfig] = {**params.experiments, **params.ensembles}
-    own = {name: cell for name, cell in predicting.items() if cell.table == table}
+    predicting = {
+        name: item
+        for name, item in params.list_cells(table).items()
+        if isinstance(item, ExperimentConfig | EnsembleConfig)
+    }
     folder = find_examples(table, "cell", root).parent
     # DVC expects the folder even of a table whose answers are not kept
     folder.mkdir(parents=True, exist_ok=True)
-    for name in sorted({*own}.intersection(names)):
-        trained = read_trained(name, own[name], params, root)
-        cell_folder = find_folder(name, own[name], root)
+    for name in sorted({*predicting}.intersection(names)):
+        trained = read_trained(name, predicting[name], params, root)
+        cell_folder = find_folder(name, predicting[name], root)
         write_examples(find_examples(table, name, root), cell_folder, trained)
     for path in folder.glob("*.parquet"):
-        if path.stem not in own:
+        if path.stem not in predicting:
             path.unlink()
 
 

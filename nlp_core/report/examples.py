@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from nlp_core.errors import DataError
 from nlp_core.files import replacing
 from nlp_core.kinds import KINDS, LABEL, TAGS
-from nlp_core.metrics import Predictions, measure
+from nlp_core.metrics import Predictions, has_metric, measure
 from nlp_core.metrics.ranking import ALMOST_SURE
 from nlp_core.report.cell import CellTask, TrainedCell
 from nlp_core.report.results import Record
@@ -90,6 +90,8 @@ class Runs:
         """Return a metric of the seeds, or None if it cannot be resampled quickly."""
         if not self.summands:
             return build_score(self.task.kind, metric, self.predictions)
+        if metric not in self.summands:
+            return None
         found = find_summing(self.task.kind, metric)
         return found and SumScore(np.stack(self.summands[metric]), found.combine)
 
@@ -104,6 +106,13 @@ class Runs:
 
     def name_metric(self, metric: str) -> str:
         return f"{self.prefix}{self.task.report_split}.{metric}{self.suffix}"
+
+    def find_metric(self, name: str) -> str | None:
+        """Return the metric that has a name in results; None: these predictions have none."""
+        start = f"{self.prefix}{self.task.report_split}."
+        metric = name.removeprefix(start).removesuffix(self.suffix)
+        is_known = self.name_metric(metric) == name and has_metric(self.task.kind, metric)
+        return metric if is_known else None
 
 
 def read_runs(path: Path) -> list[Runs]:

@@ -201,15 +201,12 @@ def _build_scores(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) ->
     """Return the scores of all cells with committed predictions."""
     wanted = {(entry.cell, entry.metric) for entry in comparison.entries if entry.ours is not None}
     found: dict[Key, _Scored] = {}
-    for cell in sorted({cell for cell, _ in wanted if cell is not None}):
+    for cell, name in sorted((cell, name) for cell, name in wanted if cell is not None):
         for item in runs.get(cell, ()):
-            for metric in item.task.metrics:
-                name = item.name_metric(metric)
-                if (cell, name) in wanted:
-                    score = item.build_score(metric)
-                    if score is not None:
-                        unit = KINDS.get(item.task.kind).unit
-                        found[cell, name] = _Scored(unit, score, item.ids)
+            metric = item.find_metric(name)
+            score = None if metric is None else item.build_score(metric)
+            if score is not None:
+                found[cell, name] = _Scored(KINDS.get(item.task.kind).unit, score, item.ids)
     return found
 
 

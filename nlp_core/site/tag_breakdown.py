@@ -28,7 +28,7 @@ from nlp_core.site.breakdown import (
     measure_f1,
     name_range,
 )
-from nlp_core.statistics.score import TypedSpan, find_entities
+from nlp_core.statistics.summands import TypedSpan, find_entities
 
 BY_LENGTH = "By length"
 STARTS = [first for first, _ in LENGTHS]

@@ -15,8 +15,9 @@ from nlp_core.statistics.resampling import (
 )
 from nlp_core.statistics.score import (
     AreaScore,
+    RankScore,
     SumScore,
     WeightedScore,
     build_score,
-    find_summing,
 )
+from nlp_core.statistics.summands import find_summing

@@ -14,13 +14,13 @@ import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit
 
 from nlp_core.statistics.score import (
-    AreaScore,
     Counts,
-    Numbers,
+    OrderScore,
     SumScore,
     WeightedScore,
     downcast_if_exact,
 )
+from nlp_core.statistics.summands import Numbers
 
 Test = TypeVar("Test", bound=Hashable)
 
@@ -164,7 +164,8 @@ def swap_examples(
 
     Of sums, an approximate randomisation test: in each round the answers of the two cells are
     swapped for a random half of the examples of each pair of seeds. Of areas, DeLong's test,
-    clustered by question. Cells with other examples are not paired.
+    clustered by question; of Spearman's correlations, the same with influences of a jackknife.
+    Cells with other examples are not paired.
 
     Args:
         columns: the scores of each column's cells.
@@ -181,8 +182,8 @@ def swap_examples(
             a, b = scores[pair.first], scores[pair.second]
             if a.shape[1] != b.shape[1]:
                 continue
-            if isinstance(a, AreaScore) and isinstance(b, AreaScore):
-                p_values[pair] = _compare_areas(a, b)
+            if isinstance(a, OrderScore) and isinstance(b, OrderScore):
+                p_values[pair] = _compare_orders(a, b)
             elif isinstance(a, SumScore) and isinstance(b, SumScore):
                 own.setdefault(a.shape[1], []).append(_Swap(a, b, p_values, pair))
         for num_units, items in own.items():
@@ -271,8 +272,8 @@ def _draw_masks(num_seeds: int, num_units: int, seed: int) -> list[Counts]:
     return found
 
 
-def _compare_areas(first: AreaScore, second: AreaScore) -> float:
-    """Return the p-value of a difference of areas, by the normal distribution.
+def _compare_orders(first: OrderScore, second: OrderScore) -> float:
+    """Return the p-value of a difference, by the normal distribution.
 
     Where the difference shows no spread, as that of perfect and of constant scores, it is twice the
     chance of a perfect order of the units, 1 at most.
@@ -283,8 +284,7 @@ def _compare_areas(first: AreaScore, second: AreaScore) -> float:
     variance = float((changes**2).sum()) * len(changes) / (len(changes) - 1)
     difference = float(first.values.mean() - second.values.mean())
     if variance == 0.0:
-        num_orders = math.comb(len(changes), int(np.count_nonzero(first.positives)))
-        return 1.0 if difference == 0.0 else min(1.0, 2 / num_orders)
+        return 1.0 if difference == 0.0 else min(1.0, 2 / first.num_orders)
     return float(2 * ndtr(-abs(difference) / math.sqrt(variance)))
 
 

@@ -1,0 +1,250 @@
+"""Metrics as functions of sums over examples: what each example adds, and what the sums give.
+
+Shape letters: N examples, K summands, L labels.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from itertools import chain
+from operator import eq
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlp_core.kinds import KINDS, TAGS, Kind
+from nlp_core.metrics import Predictions
+from nlp_core.metrics.generation import (
+    combine_bleu,
+    combine_chrf,
+    count_bleu,
+    count_chrf,
+    score_rouge,
+)
+from nlp_core.metrics.parsing import count_brackets, is_valid_tree, pair_trees
+from nlp_core.metrics.span import compare_exactly, compare_words, score_answers
+from reglue_runtime.decoding import find_spans
+
+Numbers: TypeAlias = NDArray[np.floating]
+Summands = Callable[[Predictions], list[list[float]] | Numbers | NDArray[np.bool_]]
+Combine = Callable[[Numbers], Numbers]
+"""From the sums [..., K] to the metric [...], in points."""
+
+MOST_LABELS = 200  # whose summands of 10,000 examples take 48 MB
+ROUNDING = 1e-12  # share of a sum of squares
+
+
+class Summing(NamedTuple):
+    """How a metric is a function of sums over examples.
+
+    `most_labels`: of more labels there are no summands, or they take too much memory; None: any
+    number of labels will do.
+    """
+
+    list_summands: Summands
+    combine: Combine
+    most_labels: int | None = None
+
+
+def find_summing(kind: str, metric: str) -> Summing | None:
+    """Return how a metric is made of sums over examples; None: it is not, or it is an area."""
+    return _choose_summands(KINDS.get(kind)).get(metric)
+
+
+def add_up(summands_NK: Numbers | NDArray[np.bool_], units_N: NDArray[np.integer]) -> Numbers:
+    """Return the sum of the summands of each unit, [U, K]; units are numbers from 0."""
+    found = np.zeros((int(units_N.max()) + 1, summands_NK.shape[1]))
+    np.add.at(found, units_N, summands_NK)
+    return found
+
+
+def average(sums: Numbers) -> Numbers:
+    found: Numbers = 100 * sums[..., 0] / sums[..., 1]
+    return found
+
+
+def _f1(sums: Numbers) -> Numbers:
+    """Combine hits, predictions and answers."""
+    both = sums[..., 1] + sums[..., 2]
+    found: Numbers = 200 * sums[..., 0] / np.where(both > 0, both, 1)
+    return found
+
+
+def correlate(sums: Numbers) -> Numbers:
+    """Combine sums of 1, x, y, xx, yy and xy; 0 where x or y does not vary beyond rounding."""
+    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    spread_x, spread_y = n * xx - x * x, n * yy - y * y
+    varies = (spread_x > ROUNDING * n * xx) & (spread_y > ROUNDING * n * yy)
+    product = np.where(varies, spread_x * spread_y, 1.0)
+    return np.where(varies, 100 * (n * xy - x * y) / np.sqrt(product), 0.0)
+
+
+def _list_hits(run: Predictions) -> list[list[float]]:
+    pairs = zip(run.target, run.prediction, strict=True)
+    return [[float(right == found), 1.0] for right, found in pairs]
+
+
+def _mark_positives(run: Predictions) -> list[NDArray[np.bool_]]:
+    """Return where the last label is right, and where it was predicted."""
+    return [
+        np.array([item == run.labels[-1] for item in answers])
+        for answers in (run.target, run.prediction)
+    ]
+
+
+def _list_positives(run: Predictions) -> NDArray[np.bool_]:
+    right, found = _mark_positives(run)
+    return np.stack([right & found, found, right], 1)
+
+
+def _list_each_label(run: Predictions) -> NDArray[np.bool_]:
+    """Return hits, predictions and answers of each label, [N, 3 L]."""
+    return _compare_labels(run.labels, run.target, run.prediction)
+
+
+def _compare_labels(labels: Sequence[str], *answers: Sequence[object]) -> NDArray[np.bool_]:
+    known = np.asarray(labels, dtype=np.str_)
+    right, found = (np.asarray(items, dtype=np.str_)[:, None] == known for items in answers)
+    return np.concatenate([right & found, found, right], 1)
+
+
+def _list_labels_of_sentences(run: Predictions) -> Numbers:
+    """Return the sums of `_list_each_label` over the sentences of each document, [N, 3 L]."""
+    answers = [[*map(_read_tags, items)] for items in (run.target, run.prediction)]
+    pooled = _compare_labels(run.labels, *(list(chain.from_iterable(items)) for items in answers))
+    sizes = [len(sentences) for sentences in answers[0]]
+    return add_up(pooled, np.repeat(np.arange(len(sizes)), sizes))
+
+
+def _average_f1(sums: Numbers) -> Numbers:
+    """Combine what `_list_each_label` lists: the mean F1 over labels."""
+    found: Numbers = _f1(np.stack(np.split(sums, 3, axis=-1), -1)).mean(-1)
+    return found
+
+
+def _list_products(run: Predictions) -> Numbers:
+    x, y = np.asarray(run.target, float), np.asarray(run.prediction, float)
+    # far from 0 the squares would lose the digits that differ; all runs have the same targets
+    return _multiply(x - x.mean(), y - x.mean())
+
+
+def _multiply(x: Numbers, y: Numbers) -> Numbers:
+    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], 1)
+
+
+def _list_squares(run: Predictions) -> Numbers:
+    error = np.asarray(run.target, float) - np.asarray(run.prediction, float)
+    return np.stack([error * error, np.ones_like(error)], 1)
+
+
+def _combine_squares(sums: Numbers) -> Numbers:
+    found: Numbers = np.sqrt(sums[..., 0] / sums[..., 1])
+    return found
+
+
+def _list_binary_products(run: Predictions) -> Numbers:
+    """Return the summands of Matthews' correlation, which is Pearson's of two labels."""
+    assert len(run.labels) <= 2, run.labels
+    right, found = _mark_positives(run)
+    return _multiply(right.astype(float), found.astype(float))
+
+
+class TypedSpan(NamedTuple):
+    type: str
+    first: int
+    last: int
+
+
+@lru_cache(maxsize=1 << 17)  # seeds and cells share the right tags, and most predictions are right
+def find_entities(tags: tuple[str, ...]) -> frozenset[TypedSpan]:
+    return frozenset(TypedSpan(span.label, span.start, span.end - 1) for span in find_spans(tags))
+
+
+def _list_entities(run: Predictions) -> list[list[float]]:
+    rows = []
+    for target, prediction in zip(run.target, run.prediction, strict=True):
+        right = find_entities(_read_tags(target))
+        found = right if prediction == target else find_entities(_read_tags(prediction))
+        rows.append([float(len(right & found)), float(len(found)), float(len(right))])
+    return rows
+
+
+def _read_tags(answer: object) -> tuple[str, ...]:
+    return tuple(answer[TAGS] if isinstance(answer, dict) else answer)  # type: ignore[arg-type]
+
+
+def _list_label_hits(run: Predictions) -> list[list[float]]:
+    rows = []
+    for target, prediction in zip(run.target, run.prediction, strict=True):
+        right = _read_tags(target)
+        hits = sum(map(eq, right, _read_tags(prediction)))
+        rows.append([float(hits), float(len(right))])
+    return rows
+
+
+def _list_brackets(run: Predictions) -> list[list[float]]:
+    return [[float(count) for count in count_brackets(*pair)] for pair in pair_trees(run)]
+
+
+def _list_valid_trees(run: Predictions) -> list[list[float]]:
+    return [[float(is_valid_tree(*pair)), 1.0] for pair in pair_trees(run)]
+
+
+def _list_intents(run: Predictions) -> list[list[float]]:
+    pairs = zip(run.target, run.prediction, strict=True)
+    return [[float(right["label"] == found["label"]), 1.0] for right, found in pairs]  # type: ignore[index]
+
+
+def _list_scores(
+    score: Callable[[Predictions], list[float]], run: Predictions
+) -> list[list[float]]:
+    return [[value, 1.0] for value in score(run)]
+
+
+SUMMANDS: dict[str, Summing] = {
+    "accuracy": Summing(_list_hits, average),
+    "f1": Summing(_list_positives, _f1),
+    "matthews": Summing(_list_binary_products, correlate, 2),
+    "pearson": Summing(_list_products, correlate),
+    "rmse": Summing(_list_squares, _combine_squares),
+}
+LABEL_SUMMANDS = SUMMANDS | {"macro_f1": Summing(_list_each_label, _average_f1, MOST_LABELS)}
+TAG_SUMMANDS: dict[str, Summing] = {
+    "f1": Summing(_list_entities, _f1),
+    "slot_f1": Summing(_list_entities, _f1),
+    "intent_accuracy": Summing(_list_intents, average),
+    "frame_accuracy": Summing(_list_hits, average),
+}
+DOCUMENT_SUMMANDS: dict[str, Summing] = {
+    "accuracy": Summing(_list_label_hits, average),
+    "macro_f1": Summing(_list_labels_of_sentences, _average_f1, MOST_LABELS),
+}
+TREE_SUMMANDS: dict[str, Summing] = {
+    "exact_match": Summing(_list_hits, average),
+    "bracket_f1": Summing(_list_brackets, _f1),
+    "validity": Summing(_list_valid_trees, average),
+}
+TEXT_SUMMANDS: dict[str, Summing] = {
+    "exact_match": Summing(_list_hits, average),
+    "rouge_l": Summing(partial(_list_scores, score_rouge), average),
+    "bleu": Summing(count_bleu, partial(np.apply_along_axis, combine_bleu, -1)),
+    "chrf": Summing(count_chrf, partial(np.apply_along_axis, combine_chrf, -1)),
+}
+SPAN_SUMMANDS: dict[str, Summing] = {
+    "exact_match": Summing(partial(_list_scores, partial(score_answers, compare_exactly)), average),
+    "f1": Summing(partial(_list_scores, partial(score_answers, compare_words)), average),
+}
+
+
+def _choose_summands(kind: Kind) -> dict[str, Summing]:
+    if kind.has_tree:
+        return TREE_SUMMANDS
+    if kind.writes_text:
+        return TEXT_SUMMANDS
+    if kind.has_passages:
+        return SPAN_SUMMANDS
+    if kind.has_sentences:
+        return DOCUMENT_SUMMANDS
+    if kind.has_confusion:
+        return LABEL_SUMMANDS
+    return TAG_SUMMANDS if kind.has_tags else SUMMANDS
