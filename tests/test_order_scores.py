@@ -155,3 +155,9 @@ def test_the_area_of_a_chosen_decision_is_the_metric(kind: str, metric: str) -> 
 def test_an_area_of_one_class_has_no_interval() -> None:
     run = Predictions([], [0.7, 0.9], [0.2, 0.4])
     assert build_score("regression", "auc@0.5", [run]) is None
+
+
+@pytest.mark.parametrize("metric", ["spearman", "auc@0.5"])
+def test_orders_of_too_many_examples_have_no_interval(metric: str) -> None:
+    numbers = np.linspace(0, 1, 4001).tolist()
+    assert build_score("regression", metric, [Predictions([], numbers, numbers)]) is None

@@ -34,7 +34,7 @@ Counts: TypeAlias = NDArray[np.uint8]
 POINTS = 100.0
 MOST_EXACT = 2**24  # of the whole numbers that float32 has without gaps from 0
 MOST_ROUNDS = 500  # at a time, of an order
-MOST_UNITS = 4000  # of an area, whose pairs of units take 128 MB a seed then
+MOST_UNITS = 4000  # of an order: the pairs of units of an area take 128 MB a seed then
 
 
 def downcast_if_exact(values: Numbers) -> Numbers:
@@ -231,7 +231,7 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
     if isinstance(compute, Area):
         decisions = [compute.decide(run, *call.parameters) for run in runs]
         return _build_area(decisions, runs[0].group)
-    if metric == "spearman":
+    if metric == "spearman" and len(runs[0].target) <= MOST_UNITS:
         answers = [runs[0].target, *(run.prediction for run in runs)]
         target, *predictions = (np.asarray(items, float) for items in answers)
         return RankScore(target, np.stack(predictions))
