@@ -34,7 +34,7 @@ Counts: TypeAlias = NDArray[np.uint8]
 POINTS = 100.0
 MOST_EXACT = 2**24  # of the whole numbers that float32 has without gaps from 0
 MOST_ROUNDS = 500  # at a time, of an order
-MOST_UNITS = 4000  # of an order: the pairs of units of an area take 128 MB a seed then
+MOST_UNITS = 4000  # of an order: the pairs of an area take up to 32 MB a seed then
 
 
 def downcast_if_exact(values: Numbers) -> Numbers:
@@ -118,7 +118,7 @@ class AreaScore(OrderScore):
 
     Attributes:
         wins: how many pairs of a positive example of one unit and a negative one of another are
-            ordered correctly, [S, N, N].
+            ordered correctly, [S, P, M], of the P units with positives and the M with negatives.
         positives, negatives: the numbers of such examples in each unit, [N].
     """
 
@@ -129,15 +129,16 @@ class AreaScore(OrderScore):
     def evaluate(self, counts_RN: Counts) -> Numbers:
         weights_RN = counts_RN.astype(np.float64)
         pairs_R = (weights_RN @ self.positives) * (weights_RN @ self.negatives)
-        narrow_RN = counts_RN.astype(self.wins.dtype)
-        won = [((narrow_RN @ seed_NN) * weights_RN).sum(1) for seed_NN in self.wins]
+        weights_RP = weights_RN[:, np.flatnonzero(self.positives)]
+        narrow_RM = counts_RN[:, np.flatnonzero(self.negatives)].astype(self.wins.dtype)
+        won = [((narrow_RM @ seed_PM.T) * weights_RP).sum(1) for seed_PM in self.wins]
         with np.errstate(invalid="ignore"):
             area: Numbers = 100 * np.stack(won, 1) / pairs_R[:, None]
         return area
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.wins.shape[0], self.wins.shape[1]
+        return len(self.wins), len(self.positives)
 
     @property
     def num_orders(self) -> int:
@@ -151,9 +152,11 @@ class AreaScore(OrderScore):
             DeLong et al. 1988 where each unit is one example.
         """
         num_positives, num_negatives = self.positives.sum(), self.negatives.sum()
-        won_NN = 100 * self.wins.mean(0, np.float64) / (num_positives * num_negatives)
+        won_PM = 100 * self.wins.mean(0, np.float64) / (num_positives * num_negatives)
         shares = self.positives / num_positives + self.negatives / num_negatives
-        found: Numbers = won_NN.sum(1) + won_NN.sum(0) - shares * won_NN.sum()
+        found: Numbers = -shares * won_PM.sum()
+        found[np.flatnonzero(self.positives)] += won_PM.sum(1)
+        found[np.flatnonzero(self.negatives)] += won_PM.sum(0)
         return found
 
 
@@ -258,18 +261,20 @@ def _build_area(
     decisions: Sequence[Decision], group: NDArray[np.integer] | None
 ) -> AreaScore | None:
     is_positive = decisions[0].target
-    rows = np.arange(len(is_positive)) if group is None else group
-    units = np.unique(rows, return_inverse=True)[1]
+    known = np.arange(len(is_positive)) if group is None else group
+    units = np.unique(known, return_inverse=True)[1]
     size = int(units.max()) + 1
     if size > MOST_UNITS or not decisions[0].has_both:
         return None
-    positive, negative = np.flatnonzero(is_positive), np.flatnonzero(~is_positive)
-    wins = np.zeros((len(decisions), size, size))
-    for seed, (_, _, score) in enumerate(decisions):
-        for idx in positive:
-            won = (np.sign(score[idx] - score[negative]) + 1) / 2
-            wins[seed, units[idx]] += np.bincount(units[negative], won, size)
     chosen = (is_positive, ~is_positive)
-    counts = [np.bincount(units, which, size).astype(float) for which in chosen]
-    narrow = downcast_if_exact(wins.reshape(-1, size)).reshape(wins.shape)
+    counts = [np.bincount(units[which], minlength=size).astype(float) for which in chosen]
+    # the places of the units of the positive and the negative examples in `wins`
+    rows, columns = (np.unique(units[which], return_inverse=True)[1] for which in chosen)
+    wins = np.zeros((len(decisions), rows.max() + 1, columns.max() + 1))
+    for seed, (_, _, score) in enumerate(decisions):
+        negative = score[~is_positive]
+        for row, value in zip(rows, score[is_positive], strict=True):
+            won = (np.sign(value - negative) + 1) / 2
+            wins[seed, row] += np.bincount(columns, won, wins.shape[2])
+    narrow = downcast_if_exact(wins.reshape(-1, wins.shape[2])).reshape(wins.shape)
     return AreaScore(narrow, *counts)
