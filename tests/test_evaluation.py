@@ -277,11 +277,6 @@ def test_the_times_of_exports_are_found_by_the_longest_name() -> None:
     }
 
 
-def test_an_export_is_not_measured_alone() -> None:
-    with pytest.raises(ConfigError, match="found an export, which is timed with the others"):
-        evaluate_table("latency", ROOT, only=["sst2_minilm"])
-
-
 def test_a_cell_that_the_table_does_not_have_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'trial' has no cell 'gama'\. Did you mean 'gamma'"):
         evaluate_table("trial", make_project(tmp_path), only=["gama"])

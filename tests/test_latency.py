@@ -152,6 +152,26 @@ def test_the_report_has_runs_and_machine_and_is_the_same_again(
     assert [path.read_bytes() for path in paths] == before
 
 
+def test_a_model_without_bundles_is_timed_while_the_other_times_stay(
+    root: Path, timed: timing.TimedExport
+) -> None:
+    evaluate_table("times", root, time_export=lambda *_: timed)
+    before = read_results("times", root).cells
+    path, cells = root / "params.yaml", root / "artifacts/cells/times"
+    params = yaml.safe_load(path.read_text())
+    params["exports"]["plain"] = {**params["exports"]["beta"], "variants": [], "max_drop": None}
+    path.write_text(yaml.safe_dump(params))
+    note = json.loads((cells / "beta/cell.json").read_text())
+    (cells / "plain").mkdir()
+    (cells / "plain/cell.json").write_text(json.dumps({**note, "cell": "plain", "bundles": {}}))
+    eager = timing.TimedExport("another processor", {"eager": timed.metrics["eager"]})
+    evaluate_table("times", root, only=["plain"], time_export=lambda *_: eager)
+    after = read_results("times", root).cells
+    assert after["plain_eager"].fingerprint["processor"] == "another processor"
+    assert {name: cell for name, cell in after.items() if name in before} == before
+    assert sorted({*after} - {*before}) == ["plain_eager"]
+
+
 def test_times_of_a_table_without_a_timing_are_an_error(
     root: Path, timed: timing.TimedExport
 ) -> None:

@@ -61,7 +61,7 @@ class ExperimentConfig(ClosedModel):
 
 
 class ExportConfig(ClosedModel):
-    """Bundles of one seed of a trained cell."""
+    """One seed of a trained cell that is timed, with its bundles."""
 
     table: Name
     """The table of times that the bundles belong to."""
@@ -69,7 +69,8 @@ class ExportConfig(ClosedModel):
     seed: Whole
     task: Name | None = None
     """A task of a multi-task cell; null: the only one."""
-    variants: Annotated[list[Variant], Field(min_length=1), Distinct]
+    variants: Annotated[list[Variant], Distinct]
+    """Empty: only the trained model is timed, as one that no bundle can express."""
     max_drop: NonNegative | None = None
     """For int8, which needs it: largest drop of the task's first metric, in its units."""
     teacher: Name | None = None

@@ -88,17 +88,11 @@ def evaluate_table(
     check_known(f"{GRID}/", "table", table, params.tables, ConfigError)
     _check_metrics(table, params)
     items = params.list_cells(table)
-    trained = [name for name, item in items.items() if not isinstance(item, ExportConfig)]
     for name in only:
-        if name in items and name not in trained:
-            raise ConfigError(
-                f"--cell {name}: found an export, which is timed with the others of its table; "
-                "measure the table without --cell."
-            )
-        if name not in trained:
+        if name not in items:
             raise ConfigError(
                 f"{GRID}/{table}.yaml: the table '{table}' has no cell '{name}'. "
-                f"{suggest(name, trained)}"
+                f"{suggest(name, items)}"
             )
     kept = {name: item for name, item in items.items() if name not in only}
     cells: dict[str, CellResult] = {}
