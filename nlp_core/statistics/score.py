@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.kinds import KINDS
-from nlp_core.metrics import METRICS, Area, Decision, Predictions, find_metric, parse_metric
+from nlp_core.metrics import METRICS, Area, Decision, Predictions, parse_metric
 from nlp_core.metrics.ranking import QUESTION_SCORES, score_questions
 from nlp_core.metrics.retrieval import score_queries
 from nlp_core.statistics.summands import (
@@ -185,12 +185,11 @@ class RankScore(OrderScore):
 
     def _rank(self, numbers_N: Numbers, weights_RN: Numbers) -> Numbers:
         """Return the ranks of a resample's numbers, less their mean, [R, N]."""
-        order = np.argsort(numbers_N, kind="stable")
-        starts = np.flatnonzero(np.diff(numbers_N[order], prepend=-np.inf))
+        place_N = np.unique(numbers_N, return_inverse=True)[1]
+        order = np.argsort(place_N, kind="stable")
+        starts = np.flatnonzero(np.diff(place_N[order], prepend=-1))
         size_RG = np.add.reduceat(weights_RN[:, order], starts, axis=1)
         rank_RG = np.cumsum(size_RG, 1) - (size_RG - 1) / 2
-        place_N = np.empty(len(order), int)
-        place_N[order] = np.repeat(np.arange(len(starts)), np.diff([*starts, len(order)]))
         found: Numbers = rank_RG[:, place_N] - (len(order) + 1) / 2
         return found
 
@@ -230,9 +229,9 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
             values = np.stack([score(metric, run) for run in runs])
             return SumScore(np.stack([values, np.ones_like(values)], 2), average)
     call = parse_metric(kind, metric)
-    compute = METRICS[kind][call.pattern].compute
-    if isinstance(compute, Area):
-        decisions = [compute.decide(run, *call.parameters) for run in runs]
+    known = METRICS[kind][call.pattern]
+    if isinstance(known.compute, Area):
+        decisions = [known.compute.decide(run, *call.parameters) for run in runs]
         return _build_area(decisions, runs[0].group)
     if metric == "spearman" and len(runs[0].target) <= MOST_UNITS:
         answers = [runs[0].target, *(run.prediction for run in runs)]
@@ -245,9 +244,7 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
     if (group := runs[0].group) is not None:
         units = np.unique(group, return_inverse=True)[1]
         summands_SNK = np.stack([add_up(seed_NK, units) for seed_NK in summands_SNK])
-    metric_found = find_metric(metric)
-    in_points = metric_found is None or metric_found.in_points
-    return SumScore(summands_SNK, found.combine, POINTS if in_points else math.inf)
+    return SumScore(summands_SNK, found.combine, POINTS if known.in_points else math.inf)
 
 
 def _count_labels(run: Predictions) -> int:
