@@ -15,6 +15,7 @@ from nlp_core.statistics.resampling import (
 )
 from nlp_core.statistics.score import (
     AreaScore,
+    PearsonScore,
     RankScore,
     SumScore,
     WeightedScore,

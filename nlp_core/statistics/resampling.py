@@ -15,7 +15,7 @@ from scipy.special import ndtr, stdtr, stdtrit
 
 from nlp_core.statistics.score import (
     Counts,
-    OrderScore,
+    InfluenceScore,
     SumScore,
     WeightedScore,
     downcast_if_exact,
@@ -164,7 +164,7 @@ def swap_examples(
 
     Of sums, an approximate randomisation test: in each round the answers of the two cells are
     swapped for a random half of the examples of each pair of seeds. Of areas, DeLong's test,
-    clustered by question; of Spearman's correlations, the same with influences of a jackknife.
+    clustered by question; of correlations of numbers, the same with influences of a jackknife.
     Cells with other examples are not paired.
 
     Args:
@@ -182,8 +182,8 @@ def swap_examples(
             a, b = scores[pair.first], scores[pair.second]
             if a.shape[1] != b.shape[1]:
                 continue
-            if isinstance(a, OrderScore) and isinstance(b, OrderScore):
-                p_values[pair] = _compare_orders(a, b)
+            if isinstance(a, InfluenceScore) and isinstance(b, InfluenceScore):
+                p_values[pair] = _compare_influences(a, b)
             elif isinstance(a, SumScore) and isinstance(b, SumScore):
                 own.setdefault(a.shape[1], []).append(_Swap(a, b, p_values, pair))
         for num_units, items in own.items():
@@ -272,7 +272,7 @@ def _draw_masks(num_seeds: int, num_units: int, seed: int) -> list[Counts]:
     return found
 
 
-def _compare_orders(first: OrderScore, second: OrderScore) -> float:
+def _compare_influences(first: InfluenceScore, second: InfluenceScore) -> float:
     """Return the p-value of a difference, by the normal distribution.
 
     Where the difference shows no spread, as that of perfect and of constant scores, it is twice the

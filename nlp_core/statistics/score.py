@@ -98,8 +98,8 @@ class SumScore(WeightedScore):
         return self.most
 
 
-class OrderScore(WeightedScore):
-    """A metric of the order of the examples, which sums over them do not give."""
+class InfluenceScore(WeightedScore):
+    """A metric of numbers on any scale: those of two models cannot be swapped to compare them."""
 
     @property
     @abstractmethod
@@ -113,7 +113,7 @@ class OrderScore(WeightedScore):
 
 
 @dataclass(frozen=True)
-class AreaScore(OrderScore):
+class AreaScore(InfluenceScore):
     """The area under the ROC curve, in points; equal scores count half.
 
     Attributes:
@@ -161,7 +161,7 @@ class AreaScore(OrderScore):
 
 
 @dataclass(frozen=True)
-class RankScore(OrderScore):
+class RankScore(InfluenceScore):
     """Spearman's correlation, in points; equal numbers share the mean of their ranks.
 
     Attributes:
@@ -203,19 +203,36 @@ class RankScore(OrderScore):
 
     @property
     def influences(self) -> Numbers:
-        """Return how much each example moves the mean correlation, by leaving it out, [N].
-
-        Source: Efron and Stein 1981 (the jackknife estimate of variance).
-        """
         size = len(self.target)
-        left_R = np.concatenate(
-            [
-                self.evaluate(1 - np.eye(size, dtype=np.uint8)[start : start + MOST_ROUNDS])
-                for start in range(0, size, MOST_ROUNDS)
-            ]
-        ).mean(1)
-        found: Numbers = (left_R.mean() - left_R) * (size - 1) / size
-        return found
+        without = [
+            self.evaluate(1 - np.eye(size, dtype=np.uint8)[start : start + MOST_ROUNDS])
+            for start in range(0, size, MOST_ROUNDS)
+        ]
+        return _leave_out(np.concatenate(without))
+
+
+@dataclass(frozen=True)
+class PearsonScore(SumScore, InfluenceScore):
+    """Pearson's correlation, in points."""
+
+    @property
+    def num_orders(self) -> int:
+        return math.factorial(self.summands.shape[1])
+
+    @property
+    def influences(self) -> Numbers:
+        sums_S1K = self.summands.sum(1, keepdims=True)
+        return _leave_out(self.combine(sums_S1K - self.summands).T)
+
+
+def _leave_out(without_NS: Numbers) -> Numbers:
+    """Return the influence of each unit from the scores of the seeds without it, [N].
+
+    Source: Efron and Stein 1981 (the jackknife estimate of variance).
+    """
+    left_N = without_NS.mean(1)
+    found: Numbers = (left_N.mean() - left_N) * (len(left_N) - 1) / len(left_N)
+    return found
 
 
 def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> WeightedScore | None:
@@ -244,7 +261,8 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
     if (group := runs[0].group) is not None:
         units = np.unique(group, return_inverse=True)[1]
         summands_SNK = np.stack([add_up(seed_NK, units) for seed_NK in summands_SNK])
-    return SumScore(summands_SNK, found.combine, POINTS if known.in_points else math.inf)
+    make = PearsonScore if metric == "pearson" else SumScore
+    return make(summands_SNK, found.combine, POINTS if known.in_points else math.inf)
 
 
 def _count_labels(run: Predictions) -> int:

@@ -1,6 +1,7 @@
-"""Areas under the ROC curve and rank correlations, resampled: against SciPy and scikit-learn."""
+"""Areas under the ROC curve and correlations, resampled: against SciPy and scikit-learn."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,15 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from nlp_core.metrics import Predictions, measure
-from nlp_core.statistics import AreaScore, Pair, RankScore, build_score, resample, swap_examples
+from nlp_core.statistics import (
+    AreaScore,
+    Pair,
+    PearsonScore,
+    RankScore,
+    build_score,
+    resample,
+    swap_examples,
+)
 
 
 def make_area(
@@ -97,12 +106,19 @@ def test_a_resampled_rank_correlation_is_that_of_scipy() -> None:
     assert score.evaluate(counts) == pytest.approx(np.asarray(expected))
 
 
-def test_influences_of_ranks_give_the_variance_of_a_jackknife() -> None:
-    score, runs = make_ranks(30, seed=3)
+@pytest.mark.parametrize(
+    ("metric", "correlate"), [("spearman", stats.spearmanr), ("pearson", stats.pearsonr)]
+)
+def test_influences_of_correlations_give_the_variance_of_a_jackknife(
+    metric: str, correlate: Callable[..., tuple[float, float]]
+) -> None:
+    _, runs = make_ranks(30, seed=3)
+    score = build_score("regression", metric, runs)
+    assert isinstance(score, RankScore | PearsonScore)
     without = [
         np.mean(
             [
-                100 * stats.spearmanr(np.delete(run.target, idx), np.delete(run.prediction, idx))[0]
+                100 * correlate(np.delete(run.target, idx), np.delete(run.prediction, idx))[0]
                 for run in runs
             ]
         )
@@ -126,6 +142,22 @@ def test_rank_correlations_of_equal_answers_do_not_differ_and_of_worse_ones_do()
     found = swap_examples([{"first": score, "same": score, "worse": worse}])[0]
     assert found[Pair("first", "same")] == 1.0
     assert found[Pair("first", "worse")] < 1e-6
+
+
+def test_the_scale_of_predictions_changes_no_test_of_correlations() -> None:
+    _, runs = make_ranks(80, seed=7)
+    good, bad = runs  # the second has twice the noise
+    tenfold = replace(bad, prediction=[10 * number + 3 for number in bad.prediction])
+    p_values = []
+    for other in (bad, tenfold):
+        scores = {
+            name: build_score("regression", "pearson", [run])
+            for name, run in (("good", good), ("other", other))
+        }
+        found = {name: score for name, score in scores.items() if score is not None}
+        p_values.append(swap_examples([found])[0][Pair("good", "other")])
+    assert p_values[0] == pytest.approx(p_values[1])
+    assert p_values[0] < 1e-3
 
 
 def test_numbers_that_never_vary_have_no_rank_correlation() -> None:
