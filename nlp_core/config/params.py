@@ -61,7 +61,7 @@ class ExperimentConfig(ClosedModel):
 
 
 class ExportConfig(ClosedModel):
-    """One seed of a trained cell that is timed, with its bundles."""
+    """One seed of a trained cell that is timed, with its bundles; without variants it has none."""
 
     table: Name
     """The table of times that the bundles belong to."""
@@ -70,7 +70,6 @@ class ExportConfig(ClosedModel):
     task: Name | None = None
     """A task of a multi-task cell; null: the only one."""
     variants: Annotated[list[Variant], Distinct]
-    """Empty: only the trained model is timed, as one that no bundle can express."""
     max_drop: NonNegative | None = None
     """For int8, which needs it: largest drop of the task's first metric, in its units."""
     teacher: Name | None = None
