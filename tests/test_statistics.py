@@ -258,6 +258,23 @@ def test_the_mean_f1_of_sentences_is_resampled_by_document() -> None:
     assert twice == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("metric", ["macro_f1", "micro_f1", "exact_match"])
+def test_sets_of_labels_are_resampled(metric: str) -> None:
+    target = [["a", "b"], ["b"], [], ["c"]]
+    run = Predictions([*"abc"], target, [["b", "a"], ["b", "c"], [], ["a"]])
+    score = build_score("multi_label", metric, [run])
+    assert score is not None
+    rows = [0, 1, 1, 3]
+    drawn = replace(
+        run,
+        target=[target[row] for row in rows],
+        prediction=[run.prediction[row] for row in rows],
+    )
+    counts = np.array([[1, 1, 1, 1], [1, 2, 0, 1]], np.uint8)
+    expected = [measure("multi_label", [metric], item)[metric] for item in (run, drawn)]
+    assert score.evaluate(counts)[:, 0] == pytest.approx(expected)
+
+
 def test_predictions_name_the_metrics_of_their_results() -> None:
     path = find_examples("distillation", "sst2_student", ROOT)
     honest, paper = read_runs(path)

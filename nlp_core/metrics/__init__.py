@@ -13,7 +13,13 @@ from nlp_core.metrics.base import (
     parse_metric,
     register,
 )
-from nlp_core.metrics.classification import Area, Confusion, Decision, count_confusions
+from nlp_core.metrics.classification import (
+    Area,
+    Confusion,
+    Decision,
+    count_confusions,
+    indicate_both,
+)
 from nlp_core.registry import import_modules
 
 import_modules(__name__, __path__)

@@ -106,12 +106,12 @@ def compute_calibration_error(
 def measure_label(score: str, predictions: Predictions, label: str) -> float:
     """Return precision, recall or F1 = 2 p r / (p + r) of one label; 0 where undefined."""
     column = list(predictions.labels).index(label)
-    target, prediction = _indicate_both(predictions)
+    target, prediction = indicate_both(predictions)
     return _score(score, target[:, column], prediction[:, column])
 
 
 def measure_average(score: str, average: str, predictions: Predictions) -> float:
-    target, prediction = _indicate_both(predictions)
+    target, prediction = indicate_both(predictions)
     if len(predictions.labels) == 1:  # scikit-learn takes one column for two classes
         return _score(score, target[:, 0], prediction[:, 0])
     return _score(score, target, prediction, average=average)
@@ -278,7 +278,7 @@ def _compare(predictions: Predictions) -> NDArray[np.bool_]:
     return right
 
 
-def _indicate_both(predictions: Predictions) -> tuple[Indicator, Indicator]:
+def indicate_both(predictions: Predictions) -> tuple[Indicator, Indicator]:
     labels = predictions.labels
     return _indicate(predictions.target, labels), _indicate(predictions.prediction, labels)
 

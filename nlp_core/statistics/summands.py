@@ -3,7 +3,7 @@
 Shape letters: N examples, K summands, L labels.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import chain
 from operator import eq
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.kinds import KINDS, TAGS, Kind
-from nlp_core.metrics import Predictions
+from nlp_core.metrics import Predictions, indicate_both
 from nlp_core.metrics.generation import (
     combine_bleu,
     combine_chrf,
@@ -84,6 +84,12 @@ def _list_hits(run: Predictions) -> list[list[float]]:
     return [[float(right == found), 1.0] for right, found in pairs]
 
 
+def _list_set_hits(run: Predictions) -> list[list[float]]:
+    """Return the hits of sets of labels, whose order does not count."""
+    pairs = zip(run.target, run.prediction, strict=True)
+    return [[float({*right} == {*found}), 1.0] for right, found in pairs]  # type: ignore[misc]
+
+
 def _mark_positives(run: Predictions) -> list[NDArray[np.bool_]]:
     """Return where the last label is right, and where it was predicted."""
     return [
@@ -99,21 +105,22 @@ def _list_positives(run: Predictions) -> NDArray[np.bool_]:
 
 def _list_each_label(run: Predictions) -> NDArray[np.bool_]:
     """Return hits, predictions and answers of each label, [N, 3 L]."""
-    return _compare_labels(run.labels, run.target, run.prediction)
-
-
-def _compare_labels(labels: Sequence[str], *answers: Sequence[object]) -> NDArray[np.bool_]:
-    known = np.asarray(labels, dtype=np.str_)
-    right, found = (np.asarray(items, dtype=np.str_)[:, None] == known for items in answers)
+    right, found = indicate_both(run)
     return np.concatenate([right & found, found, right], 1)
+
+
+def _list_pooled_labels(run: Predictions) -> Numbers:
+    """Return the sums of `_list_each_label` over the labels, [N, 3]."""
+    parts = np.split(_list_each_label(run), 3, axis=1)
+    return np.stack([part.sum(1, dtype=float) for part in parts], 1)
 
 
 def _list_labels_of_sentences(run: Predictions) -> Numbers:
     """Return the sums of `_list_each_label` over the sentences of each document, [N, 3 L]."""
-    answers = [[*map(_read_tags, items)] for items in (run.target, run.prediction)]
-    pooled = _compare_labels(run.labels, *(list(chain.from_iterable(items)) for items in answers))
-    sizes = [len(sentences) for sentences in answers[0]]
-    return add_up(pooled, np.repeat(np.arange(len(sizes)), sizes))
+    target, prediction = ([*map(_read_tags, items)] for items in (run.target, run.prediction))
+    pooled = [*chain.from_iterable(target)], [*chain.from_iterable(prediction)]
+    units = np.repeat(np.arange(len(target)), [len(sentences) for sentences in target])
+    return add_up(_list_each_label(Predictions(run.labels, *pooled)), units)
 
 
 def _average_f1(sums: Numbers) -> Numbers:
@@ -208,7 +215,12 @@ SUMMANDS: dict[str, Summing] = {
     "pearson": Summing(_list_products, correlate),
     "rmse": Summing(_list_squares, _combine_squares),
 }
-LABEL_SUMMANDS = SUMMANDS | {"macro_f1": Summing(_list_each_label, _average_f1, MOST_LABELS)}
+F1_OF_LABELS: dict[str, Summing] = {
+    "macro_f1": Summing(_list_each_label, _average_f1, MOST_LABELS),
+    "micro_f1": Summing(_list_pooled_labels, _f1),
+}
+LABEL_SUMMANDS = SUMMANDS | F1_OF_LABELS
+SET_SUMMANDS = {"exact_match": Summing(_list_set_hits, average)} | F1_OF_LABELS
 TAG_SUMMANDS: dict[str, Summing] = {
     "f1": Summing(_list_entities, _f1),
     "slot_f1": Summing(_list_entities, _f1),
@@ -245,6 +257,8 @@ def _choose_summands(kind: Kind) -> dict[str, Summing]:
         return SPAN_SUMMANDS
     if kind.has_sentences:
         return DOCUMENT_SUMMANDS
+    if kind.has_several_labels:
+        return SET_SUMMANDS
     if kind.has_confusion:
         return LABEL_SUMMANDS
     return TAG_SUMMANDS if kind.has_tags else SUMMANDS
