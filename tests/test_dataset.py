@@ -54,7 +54,7 @@ def test_registry_holds_every_source() -> None:
     others += ["anli", "anli_dev", "ax_categories", "fever", "scitail", "snli", "trec", "xnli"]
     others += ["sample_languages", "boolq", "cb", "copa", "multirc", "record", "wic", "wsc"]
     others += ["atis_trees", "snips_trees", "sample_commands", "squad_questions"]
-    others += ["sample_dialogues", "sample_documents", "top"]
+    others += ["sample_dialogues", "sample_documents", "top", "sst2_labels"]
     corpora = ["classic_books", "enwiki"]
     names = sorted([*BIOMEDICAL, *GLUE, *RETRIEVAL, *SAMPLES, *SLU, *SQUAD, *corpora, *others])
     assert sorted(read_registry(SOURCES)) == names
