@@ -9,7 +9,7 @@ from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError
 from tests.workflow_project import Project, make_stub_project
 
-MOST_STAGES, MOST_ENTRIES = 233, 9
+MOST_STAGES, MOST_ENTRIES = 251, 9
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def test_registry_holds_every_source() -> None:
     others += ["anli", "anli_dev", "ax_categories", "fever", "scitail", "snli", "trec", "xnli"]
     others += ["sample_languages", "boolq", "cb", "copa", "multirc", "record", "wic", "wsc"]
     others += ["atis_trees", "snips_trees", "sample_commands", "squad_questions"]
-    others += ["sample_dialogues", "sample_documents", "top"]
+    others += ["sample_dialogues", "sample_documents", "top", "sst2_labels", "multiwoz"]
     corpora = ["classic_books", "enwiki"]
     names = sorted([*BIOMEDICAL, *GLUE, *RETRIEVAL, *SAMPLES, *SLU, *SQUAD, *corpora, *others])
     assert sorted(read_registry(SOURCES)) == names
@@ -194,7 +194,9 @@ def test_wrong_dataset_is_refused_with_its_key(value: dict[str, Any], message: s
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "most"), [("ax_categories", 0), ("fever", 1), ("top", 0)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("ax_categories", 0), ("fever", 1), ("multiwoz", 0), ("top", 0)]
+)
 def test_a_file_without_a_known_digest_says_so(name: str, most: int) -> None:
     """The fetch refuses such a file until its digest is added."""
     files = read_dataset(name, SOURCES).files

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "reports" / "published").glob("*.yaml"))
 TIMES = {"gain", "latency", "lead", "ratio", "score", "size", "speed"}
 """What a table of times has instead of splits."""
-DETECTION = {"detection_accuracy", "detection_auc", "original"}
-"""What pre-training by replaced pieces measures."""
+DETECTION = {"detection_accuracy", "detection_auc", "original", "pair_accuracy"}
+"""What pre-training by replaced pieces, and by pairs, measures."""
 NAMES = {name.removesuffix(DEPTH) for metrics in METRICS.values() for name in metrics} | DETECTION
 
 

@@ -3,6 +3,7 @@
 The library returns hidden states, but attention only after dropout, when weights no longer sum to
 1, and only from its implementation `eager`, whose last bits differ. So this module registers an
 attention function that computes the same as `sdpa` and records what the weights are made of.
+RoFormer computes attention by itself; its weights are recorded on their way into the dropout.
 
 Shape letters: W windows, H heads, L pieces as queries, K pieces as keys, D width of a head.
 """
@@ -41,22 +42,35 @@ class Attended(NamedTuple):
         return score_WHLK.masked_fill(~visible, torch.finfo(torch.float32).min / 4).log_softmax(-1)
 
 
+class Weighed(NamedTuple):
+    """The attention of a layer that computes it by itself."""
+
+    weights: Tensor
+    """Softmax over the keys before dropout, [W, H, L, K]."""
+
+    def log_weights(self, inside_WL: Bool[Tensor, "W L"]) -> Float[Tensor, "W H L K"]:
+        """Return the log attention weights, as `Attended.log_weights`."""
+        limits = torch.finfo(torch.float32)
+        log_WHLK = self.weights.float().clamp(min=limits.tiny).log()
+        return log_WHLK.masked_fill(~inside_WL[:, None, None, :], limits.min / 4)
+
+
 class Recorded(NamedTuple):
     """The recording of a pass."""
 
     hidden: tuple[Tensor, ...]
     """The states [W, L, D] after the embeddings and after each layer."""
-    attended: tuple[Attended, ...]
+    attended: tuple[Attended | Weighed, ...]
     """Of each layer; empty if attention is not recorded."""
 
 
-_attended: ContextVar[list[Attended] | None] = ContextVar("attended", default=None)
+_attended: ContextVar[list[Attended | Weighed] | None] = ContextVar("attended", default=None)
 
 
 @contextmanager
-def record_attention(*, enabled: bool) -> Iterator[list[Attended]]:
+def record_attention(*, enabled: bool) -> Iterator[list[Attended | Weighed]]:
     """Yield a list to which each layer of a pass adds, if enabled."""
-    found: list[Attended] = []
+    found: list[Attended | Weighed] = []
     # a layer that is recomputed in the backward pass finds no list and adds nothing
     token = _attended.set(found if enabled else None)
     try:
@@ -66,11 +80,14 @@ def record_attention(*, enabled: bool) -> Iterator[list[Attended]]:
 
 
 def use_recorded_attention(encoder: Any) -> bool:  # Any: any encoder's class
-    """Switch an encoder to the recorded attention; return False if it implements its own."""
+    """Switch an encoder to the recorded attention; return False if its own cannot be read."""
     # a large library that only models with a pretrained encoder need
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
+    if encoder.config.model_type == "roformer":
+        _watch_dropout(encoder)
+        return True
     if encoder.config._attn_implementation not in ("sdpa", IMPLEMENTATION):
         return False
     if not encoder._can_set_attn_implementation():
@@ -79,6 +96,21 @@ def use_recorded_attention(encoder: Any) -> bool:  # Any: any encoder's class
     AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
     encoder.set_attn_implementation(IMPLEMENTATION)
     return True
+
+
+def _watch_dropout(encoder: Any) -> None:  # Any: any encoder's class
+    """Let each layer that computes attention by itself record what its dropout reads."""
+    from transformers.models.roformer.modeling_roformer import RoFormerSelfAttention
+
+    for module in encoder.modules():
+        if isinstance(module, RoFormerSelfAttention) and not module.dropout._forward_pre_hooks:
+            module.dropout.register_forward_pre_hook(_weigh)
+
+
+def _weigh(module: Any, read: tuple[Tensor, ...]) -> None:  # Any: a dropout
+    found = _attended.get()
+    if found is not None:
+        found.append(Weighed(*read))
 
 
 def _attend(
