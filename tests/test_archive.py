@@ -70,7 +70,9 @@ def test_commands_read_archives(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_spreadsheet_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "a.XLSX", {"[Content_Types].xml": b"<a/>", "xl/a.xml": b"<a/>"})
-    with pytest.raises(DataError, match="found a spreadsheet, expected a table as text"):
+    with pytest.raises(
+        DataError, match="found a spreadsheet, expected text in UTF-8; save it as CSV"
+    ):
         open_data(path)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from nlp_core.data.signature import NUM_BYTES, describe_content, name_content
 from nlp_core.errors import DataError
 
 ADVICE = "Correct the line or fetch the file again."
@@ -31,12 +32,14 @@ def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -
     """Yield the lines of a text file; only LF (or CR LF) ends a line, a leading BOM is dropped.
 
     Raises:
-        DataError: the file is missing or empty, or a line is not UTF-8 or has a NUL.
+        DataError: the file is missing, empty or no text, or a line is not UTF-8 or has a NUL.
     """
     try:
         with path.open("rb") as file:
             number = 0
             for number, raw in enumerate(file, start=1):
+                if number == 1 and (name := name_content(raw[:NUM_BYTES])):
+                    raise DataError(f"{path}: {describe_content(name)}")
                 text = raw.decode(encoding) if encoding != "utf-8" else _decode(raw, path, number)
                 bare = text.removesuffix("\n").removesuffix("\r")
                 yield Line(number, bare, text[len(bare) :])
