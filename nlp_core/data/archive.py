@@ -11,7 +11,7 @@ from typing import IO
 
 from nlp_core.data.cache import keep
 from nlp_core.data.signature import describe_content, name_office_file
-from nlp_core.errors import DataError
+from nlp_core.errors import DataError, note_origin
 from nlp_core.files import CHUNK, digest_file, digest_json
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,8 @@ def open_data(name: str | Path) -> Path:
     content = folder
     while content.is_dir() and len(found := sorted(content.iterdir())) == 1:
         (content,) = found
+    # a gzip file has one member, which its name names
+    note_origin(str(content if magic.startswith(GZIP_MAGIC) else folder), str(path))
     log.warning("%s: unpacked to %s", path, content)
     return content
 
