@@ -252,10 +252,16 @@ def show_calibration(output: Path) -> None:
         return
     note = read_mapping(path)
     before, after = (100 * note[key] for key in ("error_before", "error"))
+    shown = f"{after:.1f} % ({before:.1f} % without it)"
+    if note["temperature"] == 1:
+        shown = f"{after:.1f} % (no other temperature is better)"
     print(
-        f"Confidence: temperature {note['temperature']:.2f}, expected calibration error "
-        f"{after:.1f} % ({before:.1f} % without it), on {note['examples']} rows held out."
+        f"Confidence: temperature {note['temperature']:.2f}, expected calibration error {shown}, "
+        f"on {note['examples']} rows held out."
     )
+    if note.get("abstain_below") is None:
+        print("No right answer was held out, so no threshold is chosen for --abstain-below.")
+        return
     right, wrong = (100 * note[key] for key in ("right_kept", "wrong_kept"))
     print(
         f"--abstain-below {note['abstain_below']:.2f} (auto) keeps {right:.0f} % of the right "
