@@ -23,9 +23,10 @@ from nlp_core.cli.training_files import (
 from nlp_core.cli.training_time import MINUTES, PIECES_A_WORD, SAMPLE, fit_time
 from nlp_core.config.base import read_mapping
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.guess import Guess, count_rows, guess_data
+from nlp_core.data.guess import count_rows, guess_data
 from nlp_core.data.kind_guess import KindGuess, guess_kind
 from nlp_core.data.readers.user import read_examples
+from nlp_core.data.token_guess import CHARACTERS, Guess
 from nlp_core.encoders.folder import (
     ENCODER_FILES,
     TOKENIZER,
@@ -170,6 +171,8 @@ def _count_pieces_a_word(path: Path, data: DataConfig) -> float:
 
     if data.kind.has_passages:
         return PIECES_A_WORD
+    if data.tokens == CHARACTERS:  # an encoder of another language has pieces of single ones too
+        data = data.model_copy(update={"tokens": "spaces"})
     first = islice(read_examples(path, data, labelled=False), SAMPLE)
     words = [word for example in first for text in example.texts for word in text]
     tokenizer = Tokenizer.from_file(str(ENCODER / TOKENIZER))

@@ -200,8 +200,9 @@ def _list_losses(
     from scipy.special import log_softmax
 
     logits_NL = np.log(probability_NL.clip(min=LEAST_PROB)).clip(min=-100.0)
-    found: NDArray[np.floating] = log_softmax(logits_NL / temperature, axis=1)
-    return -found[np.arange(len(target_N)), target_N]
+    log_prob_NL = log_softmax(logits_NL / temperature, axis=1)
+    found: NDArray[np.floating] = -log_prob_NL[np.arange(len(target_N)), target_N]
+    return found
 
 
 def fit_temperature(probability_NL: NDArray[np.floating], target_N: NDArray[np.integer]) -> float:
