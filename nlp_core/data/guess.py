@@ -42,12 +42,14 @@ from nlp_core.data.readers.records import (
     read_named,
     read_records,
 )
+from nlp_core.data.readers.user import read_examples
 from nlp_core.data.token_guess import Guess, guess_scheme, guess_tokens
 from nlp_core.errors import DataError
 from nlp_core.files import CHUNK
 from nlp_core.kinds import CLASSIFICATION, LABEL, SPAN, TAGGING, Kind
 
 SHOWN_LABELS = 6
+MOST_ROWS = 100_000
 REJECT = "reject"
 YES_NO = f"{ACCEPT}|{REJECT}"
 ANSWERS = (ACCEPT, REJECT, IGNORE)
@@ -123,6 +125,12 @@ def count_rows(path: Path, data: DataConfig) -> int:
     mark = b'"question"' if data.format == "squad" else b"\n"
     with path.open("rb") as file:
         return 1 + sum(chunk.count(mark) for chunk in iter(lambda: file.read(CHUNK), b""))
+
+
+def count_labels(path: Path, data: DataConfig) -> int:
+    """Return the number of labels in the first rows."""
+    examples = islice(read_examples(path, data), MOST_ROWS)
+    return len({example.targets[LABEL][0] for example in examples})
 
 
 def _guess_questions(path: Path) -> Guess:
