@@ -79,6 +79,21 @@ def suggest(name: str, allowed: Iterable[str]) -> str:
     return f"Allowed: {', '.join(names)}." if names else "Nothing is allowed here."
 
 
+_ORIGINS: dict[str, str] = {}
+
+
+def note_origin(path: str, origin: str) -> None:
+    """Show `origin` in errors for a path that the user does not know, such as one of the cache."""
+    _ORIGINS[path] = origin
+
+
+def show_origins(text: str) -> str:
+    """Return a message with the user's names of paths; a file below one is `ORIGIN: FILE`."""
+    for path, origin in _ORIGINS.items():
+        text = text.replace(f"{path}/", f"{origin}: ").replace(path, origin)
+    return text
+
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -104,14 +119,15 @@ def exit_on_error() -> Iterator[None]:
     try:
         yield
     except NlpCoreError as error:
-        text = " ".join(str(error).split())
+        text = " ".join(show_origins(str(error)).split())
         end = "" if text[-1:] in ".?" else "."
         sys.stderr.write(f"{error.label}: {text}{end} See {error.page}.\n")
         raise SystemExit(error.exit_code) from None
     except BrokenPipeError:
         raise
     except OSError as error:
-        sys.stderr.write(f"error: {describe_os_error(error)} See {NlpCoreError.page}.\n")
+        text = show_origins(describe_os_error(error))
+        sys.stderr.write(f"error: {text} See {NlpCoreError.page}.\n")
         raise SystemExit(NlpCoreError.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")

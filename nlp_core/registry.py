@@ -52,6 +52,11 @@ class Registry(Generic[T]):
             raise ConfigError(f"unknown {self.sort} '{name}'. {suggest(name, items)}")
         return items[name]
 
+    def forget(self, names: Iterable[str]) -> None:
+        """Undo registrations."""
+        for name in names:
+            del self._items[name]
+
     def name_of(self, item: T) -> str:
         return next(name for name, other in self._find().items() if other is item)
 

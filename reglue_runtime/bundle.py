@@ -141,12 +141,13 @@ class Bundle:
                     f"'{AUTO}'."
                 )
             return float(abstain_below)
-        if self.manifest.calibration is None:
+        least = (self.manifest.calibration or {}).get("abstain_below")
+        if least is None:
             raise BundleError(
                 "abstain_below: found auto, but the bundle has no threshold from training; give "
                 "a number from 0 to 1."
             )
-        return float(self.manifest.calibration["abstain_below"])
+        return float(least)
 
     def featurize(self, examples: Sequence[Given]) -> Featurized:
         read = self._read(examples)

@@ -16,11 +16,13 @@ a sentence in each line."""
 HISTORY = "text_history"
 """The column of the earlier turns of a dialogue: a list of texts, or of lists of tokens."""
 LOCATORS = {
+    "characters": text.locate_characters,
     "plain_words": text.locate_plain_words,
     "spaces": text.locate_spaces,
     "unicode_words": text.locate_unicode_words,
 }
 SPLITTERS = {
+    "characters": text.split_characters,
     "plain_words": text.split_plain_words,
     "spaces": text.split_spaces,
     "unicode_words": text.split_unicode_words,

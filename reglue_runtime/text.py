@@ -46,6 +46,13 @@ _PLAIN_WORD = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_CJK = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
+_CJK += "\U00020000-\U0003ffff"
+CJK = re.compile(f"[{_CJK}]")
+"""A character of Chinese or Japanese, whose words have no spaces between them."""
+CJK_WORD = re.compile(f"[{_CJK}]{{1,2}}")
+"""About a word of it."""
+_CHARACTER = re.compile(f"[{_CJK}][\u3099\u309a]?|[^{_CJK}]+")
 
 
 def split_spaces(text: str) -> list[str]:
@@ -79,6 +86,18 @@ def split_unicode_words(text: str) -> list[str]:
 def locate_unicode_words(text: str) -> list[Offsets]:
     """Return the offsets of the tokens of `split_unicode_words`; an empty text has none."""
     return [Offsets(*found.span()) for found in _compile_unicode_word().finditer(text)]
+
+
+def split_characters(text: str) -> list[str]:
+    """Split a text like `split_unicode_words`, with each character of CJK as a token."""
+    return [text[place.start : place.end] for place in locate_characters(text)] or [EMPTY_TOKEN]
+
+
+def locate_characters(text: str) -> list[Offsets]:
+    """Return the offsets of the tokens of `split_characters`; an empty text has none."""
+    words = locate_unicode_words(text)
+    found = (_CHARACTER.finditer(text, word.start, word.end) for word in words)
+    return [Offsets(*part.span()) for parts in found for part in parts]
 
 
 def locate_plain_words(text: str) -> list[Offsets]:

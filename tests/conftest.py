@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +34,9 @@ LONG = (
     "test_statistics",
 )
 
+# on a busy machine an example takes longer than the 200 ms that hypothesis allows
+settings.register_profile("reglue", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("reglue")
 install_import_hook(["nlp_core.blocks", "nlp_core.heads"], "beartype.beartype")
 
 

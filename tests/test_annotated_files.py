@@ -11,9 +11,10 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.dataset import Kind
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.guess import Guess, count_rows, guess_data, guess_texts
+from nlp_core.data.guess import count_rows, guess_data, guess_texts
 from nlp_core.data.readers.json_array import read_array
 from nlp_core.data.readers.user import UserExample, read_examples
+from nlp_core.data.token_guess import Guess
 from nlp_core.errors import DataError
 from nlp_core.kinds import KINDS, LABEL, LABELS, TAGS
 

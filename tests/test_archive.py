@@ -70,7 +70,9 @@ def test_commands_read_archives(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_spreadsheet_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "a.XLSX", {"[Content_Types].xml": b"<a/>", "xl/a.xml": b"<a/>"})
-    with pytest.raises(DataError, match="found a spreadsheet, expected a table as text"):
+    with pytest.raises(
+        DataError, match="found a spreadsheet, expected text in UTF-8; save it as CSV"
+    ):
         open_data(path)
 
 
@@ -150,3 +152,22 @@ def test_a_folder_of_no_format_names_its_files(tmp_path: Path) -> None:
     path = open_data(write_zip(tmp_path / "a.zip", {"dev.tsv": ROWS, "train.tsv": ROWS}))
     with pytest.raises(DataError, match=r"It has dev\.tsv, train\.tsv; give one of them"):
         check_file(path)
+
+
+def test_errors_name_the_archive_and_the_member(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = b"text\tlabel\na b\tx\nc\xff d\ty\n"
+    for path, shown in (
+        (write_zip(tmp_path / "a.zip", {"data/a.tsv": odd}), f"{tmp_path}/a.zip: data/a.tsv: "),
+        (write_zip(tmp_path / "b.zip", {"a.txt": b"a", "b.tsv": b""}), f"{tmp_path}/b.zip: found"),
+        (tmp_path / "c.tsv.gz", f"{tmp_path}/c.tsv.gz: line 3: not UTF-8"),
+    ):
+        if path.suffix == ".gz":
+            path.write_bytes(gzip.compress(odd))
+        with pytest.raises(SystemExit) as caught:
+            main(["train", str(path), "-o", str(tmp_path / "out")])
+        assert caught.value.code == 2
+        message = capsys.readouterr().err
+        assert f"error: {shown}" in message
+        assert str(find_cache()) not in message.partition("error: ")[2]

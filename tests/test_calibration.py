@@ -14,6 +14,7 @@ from nlp_core.cli import main
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.calibration import (
+    choose_temperature,
     choose_threshold,
     cool_weights,
     fit_calibration,
@@ -21,7 +22,7 @@ from nlp_core.training.calibration import (
 )
 from reglue_runtime import load
 from tests.user_commands import fail
-from tests.user_files import QUICK, SMALL, write_conll, write_slots, write_tsv
+from tests.user_files import QUICK, SMALL, put, write_conll, write_slots, write_tsv
 
 
 def draw(temperature: float, size: int = 4000) -> tuple[np.ndarray, np.ndarray]:
@@ -54,6 +55,37 @@ def test_a_model_without_an_error_is_not_certain(size: int, labels: int) -> None
     assert found is not None
     assert found.temperature > 0.1
     assert found.wrong_kept == 0.0
+
+
+@pytest.mark.parametrize("size", [10, 20, 40])
+def test_few_examples_of_a_calibrated_model_leave_it_as_it_is(size: int) -> None:
+    probability, target = draw(1.0)
+    parts = zip(np.split(probability, 4000 // size), np.split(target, 4000 // size), strict=True)
+    found = [choose_temperature(*part) for part in parts]
+    assert np.mean([value == 1.0 for value in found]) > 0.6  # the rest fits by luck
+
+
+def test_a_temperature_that_helps_is_kept() -> None:
+    data = draw(3.0, size=100)
+    assert choose_temperature(*data) == fit_temperature(*data) > 2
+
+
+def test_without_a_right_answer_no_threshold_is_advised(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(place / "a.tsv", rows=80)
+    names = ["food", "place", "price", "room", "staff"]
+    wrong = dict(zip(names, [*names[1:], names[0]], strict=True))
+    rows = [line.split("\t") for line in (place / "a.tsv").read_text().splitlines()]
+    put(place / "dev.tsv", "".join(f"{text}\t{wrong[label]}\n" for text, label in rows))
+    last = ["--set", "training.kept_epoch=last", "--set", "training.patience=null"]
+    main(["train", "a.tsv", "--dev", "dev.tsv", *QUICK, *last, "-o", "out"])
+    shown = capsys.readouterr().out
+    assert "No right answer was held out, so no threshold" in shown
+    assert "--abstain-below 1.00" not in shown
+    data = ["predict", "out", "--data", "a.tsv", "-o", "p.tsv", "--abstain-below"]
+    assert "has no threshold, since no right answer" in fail(capsys, *data, "auto")
+    main([*data, "0.5"])
 
 
 def test_few_examples_fit_nothing() -> None:
@@ -112,8 +144,9 @@ def test_rows_below_the_threshold_get_no_label(
     for least, wanted in (("auto", note["abstain_below"]), ("0", 0.0), ("1", 1.0)):
         main([*data, least])
         rows = [line.split("\t") for line in (place / "p.tsv").read_text().splitlines()]
+        sure = [(row[2], float(row[3]) - wanted) for row in rows if row[3] != "1.0"]
         # written with 4 places
-        assert all((row[2] == "") == (float(row[3]) < wanted) for row in rows if row[3] != "1.0")
+        assert all((label == "") == (margin < 0) for label, margin in sure if abs(margin) > 1e-4)
     assert "a number from 0 to 1" in fail(capsys, *data, "2")
     (place / "out/calibration.json").unlink()
     assert "calibration.json: no such file; train the model" in fail(capsys, *data, "auto")

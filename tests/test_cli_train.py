@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.cli import main
-from nlp_core.data.readers.records import FileRecord
+from nlp_core.data.readers.records import FileRecord, read_named
 from nlp_core.files import digest_file
 from nlp_core.prediction.file_prediction import ROWS_A_CHUNK, _write_parquet
 from nlp_core.prediction.predictor import Predictor
@@ -247,6 +247,18 @@ def test_labels_that_come_late_have_a_column_for_them(tmp_path: Path) -> None:
     found = pq.read_table(tmp_path / "p.parquet").to_pylist()
     assert found[0] == {"text": "a", "prediction": [], "confidence": []}
     assert found[-1] == {"text": "a", "prediction": ["x"], "confidence": [0.5]}
+
+
+def test_times_keep_their_nanoseconds_in_parquet(tmp_path: Path) -> None:
+    source, times = tmp_path / "a.parquet", [3_600_000_000_123, 1, 2]
+    columns = {"text": ["a", "b", "c"], "time": pa.array(times, pa.time64("ns"))}
+    pq.write_table(pa.table(columns), source)
+    read = dict(enumerate(read_named(source, "parquet")))
+    rows = [(read[idx], {"prediction": "x"}) for idx in (0, 2)]
+    assert _write_parquet(iter(rows), source, tmp_path / "p.parquet") == 2
+    found = pq.read_table(tmp_path / "p.parquet")
+    assert found.column_names == ["text", "time", "prediction"]
+    assert found["time"].cast(pa.int64()).to_pylist() == [times[0], times[2]]
 
 
 @pytest.mark.parametrize(

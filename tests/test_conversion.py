@@ -162,3 +162,13 @@ def test_a_place_that_cannot_be_written_is_refused(
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.txt: no such file"):
         list(Conversion("tsv", "BIO", "BIOES").rewrite(tmp_path / "none.txt"))
+
+
+def test_a_byte_order_mark_stays() -> None:
+    schemes = ("IOB1", "BIO")
+    assert convert("\ufeffa\tI-LOC\n", "tsv", schemes) == "\ufeffa\tB-LOC\n"
+    assert convert("a\tI-LOC\n", "tsv", schemes) == "a\tB-LOC\n"
+
+
+def test_a_busy_machine_fails_no_property() -> None:
+    assert settings().deadline is None

@@ -82,7 +82,7 @@ def test_every_language_is_a_split_of_its_own(task: Task) -> None:
         assert any(opinion in split.raw.first[0] for opinion in (*words.good, *words.bad))
 
 
-@pytest.mark.parametrize("name", ["spaces", "plain_words", "unicode_words"])
+@pytest.mark.parametrize("name", ["spaces", "plain_words", "unicode_words", "characters"])
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_no_letter_of_a_script_is_lost(task: Task, code: str, name: str) -> None:
     raw = task.read_split(f"dev_{code}").raw
@@ -99,6 +99,13 @@ def test_vowel_signs_stay_with_their_letters() -> None:
     assert TOKENIZERS.get("unicode_words")(text) == tokens
     plain = "The U.S. isn't Luther's 16th-century_b \U0001f600."
     assert TOKENIZERS.get("unicode_words")(plain) == TOKENIZERS.get("plain_words")(plain)
+
+
+def test_characters_of_cjk_are_tokens_and_other_words_stay_whole() -> None:
+    text = "iPhone 很好, がか\u3099ーﾊﾟ 1,000.5 cafe\u0301"
+    tokens = ["iPhone", "很", "好", ",", "が", "か\u3099", "ー", "ﾊ", "ﾟ", "1,000.5", "cafe\u0301"]
+    assert TOKENIZERS.get("characters")(text) == tokens
+    assert TOKENIZERS.get("characters")(" ") == ["<empty>"]
 
 
 def test_a_multilingual_encoder_reads_every_script(tmp_path: Path, task: Task) -> None:

@@ -278,6 +278,11 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
         (["--threads", "100000"], "--threads: found 100000, at most 1024"),
         (["--plugin", "x.py"], "--plugin: found without --against FOLDER"),
         (["--lengths", "4", "--sentences", "7"], "--lengths: found --sentences"),
+        (["--lengths", "4", "1000000"], "--lengths: found 1000000 words in 1 text, at most 100000"),
+        (
+            ["--lengths", "9000", "--batch-sizes", "8", "64"],
+            "--lengths: found 9000 words in 64 texts, at most 100000",
+        ),
         (["--csv", "."], ".: --csv names a folder; name a file"),
         (["--svg", f"{__file__}/x.svg"], f"x.svg: --svg: {__file__} is no folder"),
     ],

@@ -64,6 +64,7 @@ def put(path: str, value: object) -> Change:
         (put("recipes.fast.batch_size", "32"), "recipes.fast.batch_size: found '32'"),
         (put("recipes.fast.optimizer.name", "adan"), "found 'adan'. Did you mean 'adam'?"),
         (put("recipes.fast.optimizer.momentum", 0.9), "only sgd, rmsprop and madgrad have a"),
+        (put("recipes.fast.batch_growth", {"name": "linear", "last": 4, "epochs": 2}), "batch_growth.last: found 4, expected"),  # noqa: E501
         (put("recipes.fast.schedule.warm_up", 0.1), "warm_up: unknown key. Did you mean 'warmup'?"),
         (put("recipes.fast.adversarial", {"name": "smrt"}), "recipes.fast.adversarial: found"),
         (put("recipes.fast.adversarial", {"name": "fgm", "weight": 0.0, "epsilon": 1.0, "level": "token"}), "weight: found 0.0"),  # noqa: E501

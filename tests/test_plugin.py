@@ -100,12 +100,25 @@ def test_a_block_of_ones_own_trains_and_is_asked_for_at_predict(
 )
 def test_a_plugin_that_fails_is_refused(place: Path, text: str, wanted: str) -> None:
     path = put(place / "bad.py", text)
-    with pytest.raises(ConfigError) as caught:
-        load_plugins([path])
+    for _ in range(2):
+        with pytest.raises(ConfigError) as caught:
+            load_plugins([path])
     assert wanted in str(caught.value)
     assert str(path) in str(caught.value)
     with pytest.raises(ConfigError, match="no such plug-in"):
         load_plugins([place / "gone.py"])
+
+
+def test_a_plugin_that_failed_is_loaded_after_it_was_corrected(place: Path) -> None:
+    text = SCALE.format(name="mended")
+    path = put(place / "mended.py", text + "\nraise ValueError('why')\n")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="ValueError: why"):
+            load_plugins([path])
+        assert "mended" not in BLOCKS.names()
+    put(path, text)
+    load_plugins([path])
+    assert "mended" in BLOCKS.names()
 
 
 def test_a_plugin_is_run_once(place: Path) -> None:

@@ -107,6 +107,16 @@ def test_ranks_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert metrics.get("pairs.tsv", metrics) == pytest.approx(kept, abs=1e-4)
 
 
+def test_a_batch_without_negatives_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["train", "model.json", "--train", "pairs.tsv", "-o", "alone", "--batch-size", "1"]
+    message = fail(capsys, *files)
+    assert "batch_size: found 1 and no passage labelled 0" in message
+    assert not Path("alone").exists()
+    write_queries(Path("both.tsv"), labelled=True)
+    main(["new", "retrieval", "--train", "both.tsv", "-o", "both.json"])
+    main(["train", "both.json", "--train", "both.tsv", "-o", "b", *files[-2:], "--epochs", "1"])
+
+
 def test_hard_negatives_have_a_label() -> None:
     write_queries(Path("hard.tsv"), labelled=True)
     main(["new", "retrieval", "--train", "hard.tsv", "-o", "hard.json"])

@@ -13,6 +13,7 @@ import pytest
 from nlp_core.config.dataset import Kind
 from nlp_core.data.batching import Ragged
 from nlp_core.data.guess import count_rows, guess_data, guess_texts
+from nlp_core.data.readers.records import read_named
 from nlp_core.data.readers.user import read_examples
 from nlp_core.errors import DataError
 from nlp_core.kinds import CLASSIFICATION, KINDS, RANKING
@@ -118,6 +119,20 @@ def test_a_malformed_file_is_refused_with_its_line(
         store(tmp_path / "store", path, data(format=path.suffix[1:]))
     assert str(path) in str(caught.value)
     assert wanted in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.jsonl", '{}\n{"text": "a", "label": "x", "text": "b"}\n', "a.jsonl: line 2: found"),
+        ("a.json", '[{"text": "a", "label": "x"}, {"text": "b", "text": "c"}]', "a.json: found"),
+    ],
+)
+def test_a_repeated_key_is_an_error(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError) as caught:
+        list(read_named(tmp_path / name, name.partition(".")[2]))
+    assert f"{message} the key 'text' twice in an object, with '" in str(caught.value)
 
 
 def test_text_in_another_encoding_is_refused_by_its_name(tmp_path: Path) -> None:

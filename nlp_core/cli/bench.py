@@ -53,6 +53,8 @@ GRID_COLUMNS = [
     "peak_mib",
 ]
 SENTENCES = 500
+MOST_WORDS = 100_000
+"""Words of a batch with --lengths: more take gigabytes and hours."""
 GROUP = "export and serve"
 PLACE = 2
 HAS_JSON = True
@@ -153,6 +155,13 @@ def _run_grid(options: argparse.Namespace) -> None:
     batch_sizes = options.batch_sizes or [1, BATCH]
     if min(*options.lengths, *batch_sizes) < 1:
         raise UsageError("bench: --lengths and --batch-sizes: expected 1 at least.")
+    length, size = max(options.lengths), max(batch_sizes)
+    size = 1 if length > MOST_WORDS else size
+    if length * size > MOST_WORDS:
+        raise UsageError(
+            f"bench: --lengths: found {length} words in {size} text{'s' * (size > 1)}, at most "
+            f"{MOST_WORDS} in a batch; take less of --lengths or --batch-sizes."
+        )
     points = time_grid(
         options.bundles,
         _read_texts(options.texts),

@@ -23,9 +23,10 @@ from nlp_core.cli.training_files import (
 from nlp_core.cli.training_time import MINUTES, PIECES_A_WORD, SAMPLE, fit_time
 from nlp_core.config.base import read_mapping
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.guess import Guess, count_rows, guess_data
+from nlp_core.data.guess import count_labels, count_rows, guess_data
 from nlp_core.data.kind_guess import KindGuess, guess_kind
 from nlp_core.data.readers.user import read_examples
+from nlp_core.data.token_guess import CHARACTERS, Guess
 from nlp_core.encoders.folder import (
     ENCODER_FILES,
     TOKENIZER,
@@ -35,7 +36,6 @@ from nlp_core.encoders.folder import (
 )
 from nlp_core.errors import UsageError
 from nlp_core.files import MANIFEST
-from nlp_core.kinds import LABEL
 from nlp_core.prediction.trained_folder import CALIBRATION, MODEL, is_trained
 from nlp_core.report.run_page import HTML, write_run_page
 from nlp_core.training.user_run import UserRun
@@ -44,7 +44,6 @@ log = logging.getLogger(__name__)
 
 ENCODER = Path("data/processed/minilm")
 VECTORS = Path("data/processed/glove")
-MOST_ROWS = 100_000
 ENCODER_LR = 1e-4
 HEAD_LR, MANY_LABELS = 1e-3, 20
 """Labels from which on the head must learn faster than the encoder, to know them all in time."""
@@ -85,7 +84,7 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
     if encoder is not None:
         writes = isinstance(encoder, EncoderDecoderSize)
         has_labels = template == "classification" and not writes
-        labels = _count_labels(path, guess.data) if has_labels else 0
+        labels = count_labels(path, guess.data) if has_labels else 0
         is_few = rows <= FEW_EXAMPLES * min(labels, MOST_FEW_LABELS)
         if not writes:
             _fit_encoder(content, is_few=is_few)
@@ -123,11 +122,6 @@ def _fit_encoder(content: dict[str, Any], *, is_few: bool) -> None:  # Any: JSON
             layer["pool"] = "mean"
         elif layer["name"] == "encoder":
             layer["frozen"] = "embeddings"  # half of the weights of a small encoder
-
-
-def _count_labels(path: Path, data: DataConfig) -> int:
-    examples = islice(read_examples(path, data), MOST_ROWS)
-    return len({example.targets[LABEL][0] for example in examples})
 
 
 def _find_template(found: KindGuess | None) -> str:
@@ -170,6 +164,8 @@ def _count_pieces_a_word(path: Path, data: DataConfig) -> float:
 
     if data.kind.has_passages:
         return PIECES_A_WORD
+    if data.tokens == CHARACTERS:  # an encoder of another language has pieces of single ones too
+        data = data.model_copy(update={"tokens": "spaces"})
     first = islice(read_examples(path, data, labelled=False), SAMPLE)
     words = [word for example in first for text in example.texts for word in text]
     tokenizer = Tokenizer.from_file(str(ENCODER / TOKENIZER))
@@ -252,10 +248,16 @@ def show_calibration(output: Path) -> None:
         return
     note = read_mapping(path)
     before, after = (100 * note[key] for key in ("error_before", "error"))
+    shown = f"{after:.1f} % ({before:.1f} % without it)"
+    if note["temperature"] == 1:
+        shown = f"{after:.1f} % (no other temperature is better)"
     print(
-        f"Confidence: temperature {note['temperature']:.2f}, expected calibration error "
-        f"{after:.1f} % ({before:.1f} % without it), on {note['examples']} rows held out."
+        f"Confidence: temperature {note['temperature']:.2f}, expected calibration error {shown}, "
+        f"on {note['examples']} rows held out."
     )
+    if note.get("abstain_below") is None:
+        print("No right answer was held out, so no threshold is chosen for --abstain-below.")
+        return
     right, wrong = (100 * note[key] for key in ("right_kept", "wrong_kept"))
     print(
         f"--abstain-below {note['abstain_below']:.2f} (auto) keeps {right:.0f} % of the right "

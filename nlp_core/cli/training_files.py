@@ -12,7 +12,8 @@ from nlp_core.config.base import LAST_SEED, parse_config, read_mapping
 from nlp_core.config.model import parse_model, set_value
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.archive import open_data
-from nlp_core.data.guess import Guess, guess_data
+from nlp_core.data.guess import guess_data
+from nlp_core.data.token_guess import Guess
 from nlp_core.data.user_task import list_words
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError, UsageError

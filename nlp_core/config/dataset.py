@@ -164,14 +164,15 @@ class TaskConfig(ClosedModel):
     tokens: Annotated[
         str,
         Field(
-            pattern=r"^((nfc|nfkc|width)\+)*(spaces|((plain_|unicode_|chinese_|japanese_)?words))$"
+            pattern=r"^((nfc|nfkc|width)\+)*(spaces|characters|"
+            r"((plain_|unicode_|chinese_|japanese_)?words))$"
         ),
     ]
     """Tokenizer: split at spaces; Penn Treebank words; substrings that are words, numbers and
-    signs (plain_words; unicode_words keeps vowel signs with their letters); or the words of Chinese
-    (library jieba) or Japanese (fugashi). Steps before it normalise the text, as in nfkc+words:
-    nfc, nfkc, or width (full-width letters, half-width katakana). The kind span needs substrings of
-    the text, so neither words nor steps."""
+    signs (plain_words; unicode_words keeps vowel signs with their letters, and characters also cuts
+    Chinese and Japanese); or the words of Chinese (library jieba) or Japanese (fugashi). Steps
+    before it normalise the text, as in nfkc+words: nfc, nfkc, or width (full-width letters,
+    half-width katakana). The kind span needs substrings of the text, so neither words nor steps."""
     labels: list[str]
     """All labels, sorted; entity types for tagging; IN:INTENT and SL:SLOT for parsing; for span
     `answerable`, and `unanswerable` if there are such questions; empty if nothing is labelled."""

@@ -89,7 +89,10 @@ class PhaseConfig(ClosedModel):
 
 
 class HeadStartConfig(ClosedModel):
-    """Training of a new head with the encoder frozen, before both are trained."""
+    """Training of a new head with the encoder frozen, before both are trained.
+
+    Its optimiser is adamw; of the options of `optimizer` those that adamw has too apply to it.
+    """
 
     steps: Count
     """Steps, with batches as in the first phase."""

@@ -302,6 +302,15 @@ class RecipeConfig(ClosedModel):
         return self
 
     @model_validator(mode="after")
+    def _check_growth(self) -> "RecipeConfig":
+        if self.batch_growth and self.batch_growth.last < self.batch_size:
+            raise ValueError(
+                f"batch_growth.last: found {self.batch_growth.last}, expected at least "
+                f"{self.batch_size}, the batch_size that batches grow from."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_average(self) -> "RecipeConfig":
         check_schedule(self.optimizer, self.schedule)
         found = [name for name in ("ema_decay", "swa") if getattr(self, name)]

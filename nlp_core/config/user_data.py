@@ -97,10 +97,10 @@ class DataConfig(ClosedModel):
     BIOES for BILOU."""
     tokens: str = "words"
     """Tokenizer: split at spaces (`spaces`), Penn Treebank words (`words`), words, numbers and
-    signs (`plain_words`; `unicode_words` keeps vowel signs with their letters), `chinese_words`,
-    `japanese_words`, or one from a plug-in. Steps before it normalise the text, as in `nfkc+words`:
-    `nfc`, `nfkc` or `width`. Answers and entities that are spans of a text need offsets, which
-    `words` and steps do not keep."""
+    signs (`plain_words`; `unicode_words` keeps vowel signs with their letters; `characters` also
+    cuts Chinese and Japanese), `chinese_words`, `japanese_words`, or one from a plug-in. Steps
+    before it normalise the text, as in `nfkc+words`: `nfc`, `nfkc` or `width`. Answers and entities
+    that are spans of a text need offsets, which `words` and steps do not keep."""
     max_tokens: Count | None = None
     """Tokens of a text that are read; null: all. span: tokens of a context that are read in
     training; prediction reads it whole."""

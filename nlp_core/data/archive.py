@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from nlp_core.data.cache import keep
-from nlp_core.errors import DataError
+from nlp_core.data.signature import describe_content, name_office_file
+from nlp_core.errors import DataError, note_origin
 from nlp_core.files import CHUNK, digest_file, digest_json
 
 log = logging.getLogger(__name__)
@@ -21,8 +22,6 @@ MOST_GROWTH = 100
 """How many times its own size an archive may unpack to; text is compressed 3 to 20 times."""
 FREE_BYTES = 64 << 20
 """Bytes that any archive may unpack to."""
-WORKBOOKS = (".xlsx", ".xlsm", ".ods")
-"""Endings of spreadsheets, which are ZIP files too."""
 IGNORED = ("__MACOSX", ".DS_Store")
 ENCRYPTED = 0x1
 UNPACK_ERRORS = (
@@ -44,15 +43,11 @@ def open_data(name: str | Path) -> Path:
     which is the only one; of several members it is the folder that has them.
 
     Raises:
-        DataError: the archive is a spreadsheet, is damaged or encrypted, has a member outside its
+        DataError: the archive is an Office file, is damaged or encrypted, has a member outside its
             folder or a link, or unpacks to far more than text does.
     """
     path = Path(name)
     magic = _read_magic(path)
-    if magic == ZIP_MAGIC and path.suffix.lower() in WORKBOOKS:
-        raise DataError(
-            f"{path}: found a spreadsheet, expected a table as text; save it as CSV in UTF-8."
-        )
     if magic == ZIP_MAGIC:
         folder = keep(UNPACKED, digest_file(path), lambda target: _unzip(path, target))
     elif magic.startswith(GZIP_MAGIC):
@@ -63,6 +58,8 @@ def open_data(name: str | Path) -> Path:
     content = folder
     while content.is_dir() and len(found := sorted(content.iterdir())) == 1:
         (content,) = found
+    # a gzip file has one member, which its name names
+    note_origin(str(content if magic.startswith(GZIP_MAGIC) else folder), str(path))
     log.warning("%s: unpacked to %s", path, content)
     return content
 
@@ -94,6 +91,8 @@ def _unzip(path: Path, folder: Path) -> None:
     left = _find_cap(path)
     try:
         with zipfile.ZipFile(path) as archive:
+            if name := name_office_file(archive):
+                raise DataError(f"{path}: {describe_content(name)}")
             members = [info for info in archive.infolist() if not _is_ignored(info)]
             if len(members) > MOST_MEMBERS:
                 raise _refuse(path, f"{len(members)} members, at most {MOST_MEMBERS} are read")

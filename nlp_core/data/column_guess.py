@@ -10,6 +10,7 @@ from typing import Any
 from nlp_core.data.readers.entities import EntityError, parse_entities
 from nlp_core.data.readers.lines import parse_number
 from nlp_core.kinds import Kind
+from reglue_runtime.text import CJK_WORD
 from reglue_runtime.tree import TreeError, list_constituents, list_leaves, opens
 
 PAIR_NAMES = (
@@ -74,7 +75,7 @@ class Look:
     """Statistics of the values of a column.
 
     Attributes:
-        words: words of a value, on average.
+        words: words of a value, on average; two characters of Chinese or Japanese are one.
         is_number: whether every value that is not missing is a number.
         is_whole: whether they are whole numbers.
         is_count: whether none is missing or repeated either.
@@ -84,7 +85,7 @@ class Look:
         texts = ["" if value is None else str(value) for value in values]
         given = drop_missing(values)
         self.distinct = len(set(texts))
-        self.words = sum(len(text.split()) for text in texts) / max(len(texts), 1)
+        self.words = sum(len(CJK_WORD.sub("x ", one).split()) for one in texts) / max(len(texts), 1)
         self.is_number = bool(given) and all(is_numeric(text) for text in given)
         self.is_whole = self.is_number and all(float(text).is_integer() for text in given)
         self.is_count = self.is_whole and self.distinct == len(given) == len(texts) > 2

@@ -1,9 +1,11 @@
 """Convert the tags of a file to another tagging scheme and keep everything else."""
 
+import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -25,6 +27,13 @@ NUM_CONLL_COLUMNS = 4
 COMMENT = "#"
 _refuse = partial(refuse, advice="Correct the line, or the options --from and --scheme-from.")
 _TAG = re.compile(rf"{OUTSIDE}|[{LETTERS}]-\S+")
+
+
+def _read_mark(path: Path) -> Iterator[str]:
+    """Yield the byte order mark of a file, if it has one."""
+    with path.open("rb") as file:
+        if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
+            yield codecs.BOM_UTF8.decode()
 
 
 class _Row(NamedTuple):
@@ -70,7 +79,8 @@ class Conversion:
         """
         if not path.is_file():
             raise DataError(f"{path}: no such file; check its name.")
-        return self._rewrite_tsv(path) if self.form == "tsv" else self._rewrite_columns(path)
+        lines = self._rewrite_tsv(path) if self.form == "tsv" else self._rewrite_columns(path)
+        return chain(_read_mark(path), lines)
 
     def _rewrite_columns(self, path: Path) -> Iterator[str]:
         rows: list[_Row] = []

@@ -2,7 +2,6 @@
 
 import csv
 from collections import Counter
-from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from nlp_core.data.column_guess import (
     describe_numbers,
     find_entities,
     is_header,
-    is_numeric,
 )
 from nlp_core.data.format_guess import (
     BINARY,
@@ -32,7 +30,6 @@ from nlp_core.data.format_guess import (
     guess_separator,
 )
 from nlp_core.data.question_file import read_questions
-from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.json_array import ACCEPT, ANSWER, IGNORE
 from nlp_core.data.readers.lines import read_lines, write_points
 from nlp_core.data.readers.orange import find_used
@@ -46,15 +43,13 @@ from nlp_core.data.readers.records import (
     read_records,
 )
 from nlp_core.data.readers.user import read_examples
-from nlp_core.data.scheme_detection import detect_scheme
-from nlp_core.data.tagging_scheme import is_bare
+from nlp_core.data.token_guess import Guess, guess_scheme, guess_tokens
 from nlp_core.errors import DataError
 from nlp_core.files import CHUNK
-from nlp_core.kinds import CLASSIFICATION, LABEL, SPAN, TAGGING, TAGS, Kind
+from nlp_core.kinds import CLASSIFICATION, LABEL, SPAN, TAGGING, Kind
 
-BARE_TYPE = "ENTITY"
-"""The type of entities whose tags name none."""
 SHOWN_LABELS = 6
+MOST_ROWS = 100_000
 REJECT = "reject"
 YES_NO = f"{ACCEPT}|{REJECT}"
 ANSWERS = (ACCEPT, REJECT, IGNORE)
@@ -63,32 +58,6 @@ NO_LABEL = "(no label)"
 MOST_CONTEXT_TOKENS = 400
 MOST_WRITTEN = 10_000
 """Words that a model can write; it can copy all others."""
-SCHEMES = {
-    "plain": "plain tags, such as parts of speech",
-    "IOB1": "entities begin with I-, and with B- after another of their type",
-    "BIO": "entities begin with B-",
-    "BIOES": "entities begin with B- and end with E-, or are S-",
-    "spans": "entities are start and end offsets and a type; trained as BIO",
-    "BILOU": "entities begin with B- and end with L-, or are U-; trained as BIOES",
-}
-
-
-@dataclass
-class Guess:
-    """The guessed section, with what was seen and what is not sure by key."""
-
-    data: DataConfig
-    reasons: dict[str, str]
-    doubts: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def section(self) -> dict[str, Any]:
-        """The section for the model file, without defaults."""
-        return self.data.model_dump(mode="json", exclude_unset=True)
-
-    def explain(self, key: str) -> str:
-        doubt = self.doubts.get(key)
-        return f"NOT SURE: {doubt}" if doubt else self.reasons.get(key, "")
 
 
 def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
@@ -102,35 +71,19 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     """
     if kind.has_passages:
         return _guess_questions(path)
-    check_rows(path)
-    found = guess_format(path, kind)
-    if found == "conll":
-        guess = _guess_columns(path)
-    else:
-        guess = _guess_table(path, kind, found, has_choices=has_choices)
+    guess = _guess_file(path, kind, has_choices=has_choices)
     if kind.has_tags:
-        _guess_scheme(guess, path)
+        guess_scheme(guess, path)
+    guess_tokens(guess, path)
     return guess
 
 
-def _guess_scheme(guess: Guess, path: Path) -> None:
-    doubt, first = "", islice(read_examples(path, guess.data), SAMPLE)
-    if guess.data.has_spans:
-        borders = BorderCheck()
-        for example in first:
-            borders.add(example.borders, example.line())
-        doubt = borders.describe()
-    else:
-        if is_bare({tag for one in read_examples(path, guess.data) for tag in one.targets[TAGS]}):
-            guess.data = guess.data.model_copy(update={"entity_type": BARE_TYPE})
-            guess.reasons["entity_type"] = "the tags name no type"
-        scheme = detect_scheme(read_examples(path, guess.data), path)
-        guess.data = guess.data.model_copy(update={"scheme": scheme})
-        if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):
-            doubt = "the tags are numbers; entities need names, such as B-PER"
-    guess.reasons["scheme"] = SCHEMES[guess.data.scheme or "plain"]
-    if doubt:
-        guess.doubts["scheme"] = doubt
+def _guess_file(path: Path, kind: Kind, *, has_choices: bool) -> Guess:
+    check_rows(path)
+    found = guess_format(path, kind)
+    if found == "conll":
+        return _guess_columns(path)
+    return _guess_table(path, kind, found, has_choices=has_choices)
 
 
 def guess_texts(path: Path) -> DataConfig:
@@ -172,6 +125,12 @@ def count_rows(path: Path, data: DataConfig) -> int:
     mark = b'"question"' if data.format == "squad" else b"\n"
     with path.open("rb") as file:
         return 1 + sum(chunk.count(mark) for chunk in iter(lambda: file.read(CHUNK), b""))
+
+
+def count_labels(path: Path, data: DataConfig) -> int:
+    """Return the number of labels in the first rows."""
+    examples = islice(read_examples(path, data), MOST_ROWS)
+    return len({example.targets[LABEL][0] for example in examples})
 
 
 def _guess_questions(path: Path) -> Guess:

@@ -21,10 +21,12 @@ from reglue_runtime.text import (
     Offsets,
     Substitution,
     add_steps,
+    locate_characters,
     locate_plain_words,
     locate_spaces,
     locate_unicode_words,
     read_steps,
+    split_characters,
     split_plain_words,
     split_spaces,
     split_unicode_words,
@@ -71,12 +73,19 @@ Locator = Callable[[str], list[Offsets]]
 LOCATORS = LocatorRegistry("tokenizer with offsets")
 """Tokenizers whose tokens have offsets in the text, so that an answer can be cut out of it."""
 
-TOKENIZERS.register("spaces")(split_spaces)
-TOKENIZERS.register("plain_words")(split_plain_words)
-TOKENIZERS.register("unicode_words")(split_unicode_words)
+BUILT_IN = {
+    "spaces": split_spaces,
+    "plain_words": split_plain_words,
+    "unicode_words": split_unicode_words,
+    "characters": split_characters,
+}
+"""Tokenizers that a bundle has."""
+for name, split_built_in in BUILT_IN.items():
+    TOKENIZERS.register(name)(split_built_in)
 LOCATORS.register("spaces")(locate_spaces)
 LOCATORS.register("unicode_words")(locate_unicode_words)
 LOCATORS.register("plain_words")(locate_plain_words)
+LOCATORS.register("characters")(locate_characters)
 
 
 @TOKENIZERS.register("words")
@@ -95,12 +104,12 @@ def describe_tokenizer(name: str) -> list[Substitution] | None:
         ConfigError: a plug-in's tokenizer, which needs its own code.
     """
     last = read_steps(name)[1]
-    if TOKENIZERS.get(last) in (split_spaces, split_plain_words, split_unicode_words):
+    if TOKENIZERS.get(last) in BUILT_IN.values():
         return None
     if last != "words":
         raise ConfigError(
             f"the tokenizer '{name}' needs a plug-in or a library, which a bundle cannot contain; "
-            "expected words, plain_words, unicode_words or spaces."
+            "expected words, plain_words, unicode_words, characters or spaces."
         )
     treebank = _import_treebank()
     before = [*treebank.STARTING_QUOTES, *treebank.PUNCTUATION]

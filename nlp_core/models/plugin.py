@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlp_core.blocks.base import BLOCKS
-from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import ConfigError
 from nlp_core.files import digest_file
 from nlp_core.heads.base import HEADS
 from nlp_core.registry import Registry
 
-REGISTRIES: tuple[Registry[Any], ...] = (BLOCKS, HEADS, TOKENIZERS)  # Any: of unlike things
+REGISTRIES: tuple[Registry[Any], ...] = (
+    BLOCKS,
+    HEADS,
+    TOKENIZERS,
+    LOCATORS,
+)  # Any: of unlike things
 
 
 class Plugin(NamedTuple):
@@ -60,10 +65,13 @@ def _load(path: Path) -> Plugin:
         spec.loader.exec_module(module)
     except BaseException as err:
         del sys.modules[name]
+        for registry, known in zip(REGISTRIES, before, strict=True):
+            registry.forget({*registry.names()} - {*known})
         if not isinstance(err, Exception):
             raise
         raise ConfigError(f"{path}: {_describe(err, path)} Correct the plug-in.") from err
     if [registry.names() for registry in REGISTRIES] == before:
+        del sys.modules[name]
         raise ConfigError(
             f"{path}: registers no block, head or tokenizer; expected a class decorated with "
             '@BLOCKS.register("name") or @HEADS.register("name").'

@@ -209,6 +209,9 @@ def _write_parquet(
     if not first:
         return 0
     schema, number = pq.read_schema(source), 0
+    # a time of Python has microseconds
+    exact = [field.name for field in schema if "time64[ns]" in str(field.type)]
+    kept = pq.read_table(source, columns=exact) if exact else None
     for name in first[0][1]:
         found = pa.array([columns[name] for _, columns in first]).type
         # no label at all in the first rows says nothing of the others
@@ -218,7 +221,13 @@ def _write_parquet(
         for chunk in chain([first], chunks):
             number += len(chunk)
             values = [record.cells | columns for record, columns in chunk]
-            writer.write_table(pa.Table.from_pylist(values, schema=schema))
+            table = pa.Table.from_pylist(values, schema=schema)
+            if kept is not None:
+                same = kept.take(pa.array([record.lines[0] - 1 for record, _ in chunk]))
+                for name in exact:
+                    place = schema.get_field_index(name)
+                    table = table.set_column(place, schema.field(place), same[name])
+            writer.write_table(table)
     return number
 
 

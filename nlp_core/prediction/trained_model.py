@@ -109,6 +109,11 @@ class TrainedModel:
                 f"--abstain-below auto: {self.folder} has no threshold, which `reglue train` "
                 "chooses on the part held out; give a number from 0 to 1."
             )
+        if self.calibration.get("abstain_below") is None:
+            raise UsageError(
+                f"--abstain-below auto: {self.folder} has no threshold, since no right answer was "
+                "held out; give a number from 0 to 1, or train with more rows."
+            )
         return float(self.calibration["abstain_below"])
 
     def digest_weights(self) -> str:

@@ -131,8 +131,8 @@ def _average_f1(sums: Numbers) -> Numbers:
 
 def _list_products(run: Predictions) -> Numbers:
     x, y = np.asarray(run.target, float), np.asarray(run.prediction, float)
-    # far from 0 the squares would lose the digits that differ; all runs have the same targets
-    return _multiply(x - x.mean(), y - x.mean())
+    # far from 0 the squares would lose the digits that differ
+    return _multiply(x - x.mean(), y - y.mean())
 
 
 def _multiply(x: Numbers, y: Numbers) -> Numbers:

@@ -30,6 +30,8 @@ COLDEST, HOTTEST = 0.1, 10.0
 LEAST_PROB = 1e-300
 FEW = 10
 """Fewer examples with a label that training saw fit no temperature."""
+NUM_FOLDS = 5
+"""Parts of the held-out examples that say whether a temperature is better than none."""
 KEPT = 0.95
 """Share of the right answers that the threshold keeps."""
 
@@ -40,7 +42,8 @@ class Calibration(NamedTuple):
     Attributes:
         temperature: what the scores were divided by.
         error_before, error: expected calibration error on the held-out examples, from 0 to 1.
-        abstain_below: the least confidence of an answer that `--abstain-below auto` gives.
+        abstain_below: the least confidence of an answer that `--abstain-below auto` gives; None:
+            none keeps a right answer, so there is no such threshold.
         right_kept, wrong_kept: shares of the right and of the wrong answers that it keeps.
         examples: held out.
         out_of_scope: the answer below the threshold; None: the model abstains.
@@ -51,7 +54,7 @@ class Calibration(NamedTuple):
     temperature: float
     error_before: float
     error: float
-    abstain_below: float
+    abstain_below: float | None
     right_kept: float
     wrong_kept: float
     examples: int
@@ -90,6 +93,8 @@ def calibrate(
     if found is None:
         return None
     states[HONEST] = cool_weights(states[HONEST], heads[0], found.temperature)
+    if not found.right_kept and task.out_of_scope is None:
+        found = found._replace(abstain_below=None)
     return found._replace(out_of_scope=task.out_of_scope)
 
 
@@ -110,7 +115,7 @@ def fit_calibration(
     is_known = target_N >= 0
     temperature = 1.0
     if is_known.sum() >= FEW:
-        temperature = fit_temperature(probability_NL[is_known], target_N[is_known])
+        temperature = choose_temperature(probability_NL[is_known], target_N[is_known])
     right = probability_NL.argmax(1) == target_N
     confidence = _cool(probability_NL, temperature)
     outside = None if outside_ML is None else _cool(outside_ML, temperature)
@@ -167,6 +172,36 @@ def _cool(probability_NL: NDArray[np.floating], temperature: float) -> NDArray[n
 
     logits_NL = np.log(probability_NL.clip(min=LEAST_PROB))
     found: NDArray[np.floating] = softmax(logits_NL / temperature, axis=1).max(1)
+    return found
+
+
+def choose_temperature(
+    probability_NL: NDArray[np.floating], target_N: NDArray[np.integer]
+) -> float:
+    """Return the temperature that fits best, or 1 unless it helps on other examples.
+
+    In cross-validation the mean log loss must fall. The calibration error does not decide: on few
+    examples it is mostly noise.
+    """
+    fold_N, gain = np.arange(len(target_N)) % NUM_FOLDS, 0.0
+    for fold in range(NUM_FOLDS):
+        is_out = fold_N == fold
+        found = fit_temperature(probability_NL[~is_out], target_N[~is_out])
+        before, after = (
+            _list_losses(probability_NL[is_out], target_N[is_out], value) for value in (1.0, found)
+        )
+        gain += float((before - after).sum())
+    return fit_temperature(probability_NL, target_N) if gain > 0 else 1.0
+
+
+def _list_losses(
+    probability_NL: NDArray[np.floating], target_N: NDArray[np.integer], temperature: float
+) -> NDArray[np.floating]:
+    from scipy.special import log_softmax
+
+    logits_NL = np.log(probability_NL.clip(min=LEAST_PROB)).clip(min=-100.0)
+    log_prob_NL = log_softmax(logits_NL / temperature, axis=1)
+    found: NDArray[np.floating] = -log_prob_NL[np.arange(len(target_N)), target_N]
     return found
 
 

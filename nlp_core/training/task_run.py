@@ -22,6 +22,7 @@ from nlp_core.data.batching import (
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError, TrainingError
+from nlp_core.kinds import LABEL
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.distillation import Lesson, Student
@@ -99,6 +100,7 @@ class BatchOrder:
         self.recipe = recipe
         self.seed = seed
         self._sizes: dict[int, dict[str, int]] = {}
+        self._check_negatives()
         self._drawn = {
             name: _draw(item, seed, stream)
             for stream, (name, item) in enumerate(tasks.items())
@@ -193,6 +195,21 @@ class BatchOrder:
             for epoch in range(1, epochs + 1)
         )
         return Counter(itertools.islice(itertools.chain.from_iterable(orders), num_steps))
+
+    def _check_negatives(self) -> None:
+        """Raise ConfigError if a loss compares the examples of a batch, and all have only one."""
+        for name, item in self.tasks.items():
+            compares = any(plan.head.whole for plan in item.model.plan.heads.values())
+            if not compares or self._find_batch_size(name, self.recipe.epochs) > 1:
+                continue
+            right = item.train.targets[LABEL]
+            target_N = np.asarray(right[np.arange(len(item.train.split))])  # type: ignore[index]
+            if (target_N == 1).all():
+                raise ConfigError(
+                    f"{item.model.plan.where}: batch_size: found 1 and no passage labelled 0, "
+                    "expected 2 or more: the passages of a batch's other queries are the wrong "
+                    "ones that a query's own is compared with."
+                )
 
     def _find_batch_size(self, name: str, epoch: int) -> int:
         recipe = self.recipe

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nlp_core.data.readers.lines import parse_json, read_lines
+from nlp_core.data.readers.lines import RepeatedKeyError, parse_json, read_lines
 from nlp_core.errors import DataError
 
 Object = dict[str, Any]  # Any: JSON holds anything
@@ -28,7 +28,9 @@ def read_array(path: Path) -> Iterator[tuple[int, Object]]:
         DataError: the file is not a JSON array of objects, or a task is malformed.
     """
     try:
-        value = parse_json("\n".join(line.text for line in read_lines(path)))
+        value = parse_json("\n".join(line.text for line in read_lines(path)), unique=True)
+    except RepeatedKeyError as err:
+        raise DataError(f"{path}: {err}, expected it once. Correct the file.") from err
     except ValueError as err:
         raise DataError(
             f"{path}: not valid JSON ({err}), expected an array of objects. Export it again."

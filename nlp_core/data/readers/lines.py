@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from nlp_core.data.signature import NUM_BYTES, describe_content, name_content
 from nlp_core.errors import DataError
 
 ADVICE = "Correct the line or fetch the file again."
@@ -31,12 +32,14 @@ def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -
     """Yield the lines of a text file; only LF (or CR LF) ends a line, a leading BOM is dropped.
 
     Raises:
-        DataError: the file is missing or empty, or a line is not UTF-8 or has a NUL.
+        DataError: the file is missing, empty or no text, or a line is not UTF-8 or has a NUL.
     """
     try:
         with path.open("rb") as file:
             number = 0
             for number, raw in enumerate(file, start=1):
+                if number == 1 and (name := name_content(raw[:NUM_BYTES])):
+                    raise DataError(f"{path}: {describe_content(name)}")
                 text = raw.decode(encoding) if encoding != "utf-8" else _decode(raw, path, number)
                 bare = text.removesuffix("\n").removesuffix("\r")
                 yield Line(number, bare, text[len(bare) :])
@@ -48,8 +51,17 @@ def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -
         raise DataError(f"{path}: the file is empty; expected at least one line. Fetch it again.")
 
 
-def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: JSON holds anything
+class RepeatedKeyError(ValueError):
+    """An object of JSON has a key twice, of which most readers silently keep the last value."""
+
+
+def read_objects(
+    path: Path, *, unique: bool = False
+) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: JSON holds anything
     """Yield line number and object of each line of JSON Lines; blank lines are skipped.
+
+    Args:
+        unique: whether a repeated key is an error, not only the last one that counts.
 
     Raises:
         DataError: a line is not a JSON object; the message names the line.
@@ -58,7 +70,9 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: JS
         if not line.text.strip():
             continue
         try:
-            value = parse_json(line.text)
+            value = parse_json(line.text, unique=unique)
+        except RepeatedKeyError as err:
+            raise refuse(path, line.number, f"{err}, expected it once") from err
         except ValueError as err:
             raise refuse(path, line.number, f"not valid JSON ({err}), {ONE_A_LINE}") from err
         if not isinstance(value, dict):
@@ -109,15 +123,32 @@ def write_points(rows: list[list[str]]) -> list[list[str]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def parse_json(text: str) -> Any:  # Any: JSON holds anything
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # Any: JSON
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            values = f"{found[key]!r:.60} and {value!r:.60}"
+            raise RepeatedKeyError(f"found the key '{key}' twice in an object, with {values}")
+        found[key] = value
+    return found
+
+
+_UNIQUE = json.JSONDecoder(object_pairs_hook=_refuse_repeated)
+
+
+def parse_json(text: str, *, unique: bool = False) -> Any:  # Any: JSON holds anything
     """Return the value of a JSON text.
 
+    Args:
+        unique: whether a repeated key is an error, not only the last one that counts.
+
     Raises:
+        RepeatedKeyError: a key is repeated, and must not be.
         ValueError: it is not JSON, or has a lone surrogate, a number with thousands of digits, or
             too much nesting. The message says which, and where.
     """
     try:
-        value = json.loads(text)
+        value = _UNIQUE.decode(text) if unique else json.loads(text)
         if "\\u" in text:
             # json.loads accepts lone surrogates
             json.dumps(value, ensure_ascii=False).encode()

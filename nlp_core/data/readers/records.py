@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -143,8 +143,8 @@ def read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: ce
         ) from err
 
 
-NAMED = {
-    "jsonl": read_objects,
+NAMED: dict[str, Callable[[Path], Iterator[tuple[int, dict[str, Any]]]]] = {  # Any: cells
+    "jsonl": partial(read_objects, unique=True),
     "json": read_array,
     "arrow": read_arrow,
     "parquet": read_parquet,
