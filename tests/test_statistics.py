@@ -136,10 +136,11 @@ def test_the_correlation_of_numbers_far_from_zero_is_that_of_scipy(
 ) -> None:
     draw = np.random.default_rng(4)
     target = middle + scale * draw.normal(size=300)
-    prediction = target + scale * draw.normal(size=300)
-    score = build_score("regression", "pearson", [Predictions([], [*target], [*prediction])])
-    assert score is not None
-    assert score.values == pytest.approx([100 * stats.pearsonr(target, prediction).statistic])
+    near = target + scale * draw.normal(size=300)
+    for prediction in (near, near + 1e6 * scale):
+        score = build_score("regression", "pearson", [Predictions([], [*target], [*prediction])])
+        assert score is not None
+        assert score.values == pytest.approx([100 * stats.pearsonr(target, prediction).statistic])
 
 
 def test_an_answer_that_never_varies_has_no_correlation() -> None:
