@@ -160,7 +160,7 @@ def test_every_task_of_datasets_has_a_form() -> None:
     for name, dataset in read_registry(ROOT / "sources").items():
         if dataset.task is not None and dataset.task.kind.user_file.formats:
             found[name] = describe_files(dataset.task, "tsv")
-    assert {item.kind.name for item in found.values()} == set(list_user_kinds()) - {"multi_label"}
+    assert {item.kind.name for item in found.values()} == set(list_user_kinds())
     assert found["squad"].format == "squad"
     assert (found["rte"].texts, found["rte"].label) == (["text_a", "text_b"], "label")
     assert found["atis"].tag_column == "tags"

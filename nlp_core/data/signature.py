@@ -50,8 +50,8 @@ def name_office_file(archive: zipfile.ZipFile) -> str | None:
         folders = {name.partition("/")[0] for name in names}
         return next((name for part, name in PARTS.items() if part in folders), "an Office file")
     if names and names[0] == MIMETYPE:
-        kind = archive.read(MIMETYPE) if archive.getinfo(MIMETYPE).file_size < 200 else b""
-        return next((name for mark, name in MIMETYPES.items() if kind.startswith(mark)), None)
+        stated = archive.read(MIMETYPE) if archive.getinfo(MIMETYPE).file_size < 200 else b""
+        return next((name for mark, name in MIMETYPES.items() if stated.startswith(mark)), None)
     return None
 
 
