@@ -7,7 +7,7 @@ texts, a row has for each metric what the metric sums over examples.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -189,7 +189,7 @@ def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table:
         "selection": table["selection"],
         "id": table["id"].cast(pa.int32()),
         **{key: _list_labels(table[key], task) for key in ("target", "prediction")},
-        "number": _list_numbers(table, ["target", "prediction"]),
+        "number": _list_numbers(table, task),
         "group": table["group"].cast(pa.int32())
         if "group" in table.column_names
         else pa.nulls(size, pa.int32()),
@@ -225,13 +225,17 @@ def _list_labels(column: pa.ChunkedArray, task: CellTask) -> pa.Array:
     return column.cast(texts) if pa.types.is_list(kind) else pa.nulls(len(column), texts)
 
 
-def _list_numbers(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    """Return right and predicted number of each example of a regression."""
-    columns = [table[name] for name in names]
+def _list_numbers(table: pa.Table, task: CellTask) -> pa.Array:
+    """Return right and predicted number of each example.
+
+    Those of a regression have 32 bits; a perplexity shows the rounding of its logarithms.
+    """
+    columns = [table[name] for name in ("target", "prediction")]
+    form = pa.float32() if KINDS.get(task.kind).is_number else pa.float64()
     if not all(pa.types.is_floating(column.type) for column in columns):
         return pa.nulls(len(table), pa.list_(pa.float32()))
     pairs = np.stack([column.to_numpy() for column in columns], 1)
-    return pa.array(list(pairs.astype(np.float32)), pa.list_(pa.float32()))
+    return pa.array(list(pairs.astype(form.to_pandas_dtype())), pa.list_(form))
 
 
 def _list_scores(table: pa.Table, task: CellTask) -> pa.Array:
