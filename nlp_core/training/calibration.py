@@ -194,13 +194,17 @@ def choose_temperature(
     return fit_temperature(probability_NL, target_N) if gain > 0 else 1.0
 
 
+def _list_logits(probability_NL: NDArray[np.floating]) -> NDArray[np.floating]:
+    found: NDArray[np.floating] = np.log(probability_NL.clip(min=LEAST_PROB)).clip(min=-100.0)
+    return found
+
+
 def _list_losses(
     probability_NL: NDArray[np.floating], target_N: NDArray[np.integer], temperature: float
 ) -> NDArray[np.floating]:
     from scipy.special import log_softmax
 
-    logits_NL = np.log(probability_NL.clip(min=LEAST_PROB)).clip(min=-100.0)
-    log_prob_NL = log_softmax(logits_NL / temperature, axis=1)
+    log_prob_NL = log_softmax(_list_logits(probability_NL) / temperature, axis=1)
     found: NDArray[np.floating] = -log_prob_NL[np.arange(len(target_N)), target_N]
     return found
 
@@ -217,7 +221,7 @@ def fit_temperature(probability_NL: NDArray[np.floating], target_N: NDArray[np.i
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
-    logits_NL = np.log(probability_NL.clip(min=LEAST_PROB)).clip(min=-100.0)
+    logits_NL = _list_logits(probability_NL)
     size, num_labels = logits_NL.shape
     smoothing = 1.0 / (size + 2.0)
     wanted_NL = np.full((size, num_labels), smoothing / num_labels)
