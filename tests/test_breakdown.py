@@ -33,7 +33,7 @@ def make_runs(kind: str, *predictions: Predictions) -> Runs:
         scheme=None,
     )
     ids = tuple(range(10, 10 + len(predictions[0].target)))
-    return Runs(facts, "", "", ids, list(predictions))
+    return Runs(facts, "test", "", "", ids, list(predictions))
 
 
 def find(tables: list[Breakdown], title: str) -> Breakdown:

@@ -204,6 +204,23 @@ def test_seeds_keep_the_order_of_the_cell(tmp_path: Path) -> None:
     assert measure_examples(tmp_path / "c.parquet") == {"test.accuracy": [100.0, 0.0, 50.0]}
 
 
+def test_kept_splits_are_runs_of_their_own(project: Path) -> None:
+    write_task(project, "tagging")
+    params = make_params("tagging", make_recipe(epochs=1))
+    path, expected = train_and_write(params, project)
+    (reported,) = read_runs(path)
+    folder, other = project / "artifacts/cells/sample/tiny", project / "more.parquet"
+    cell = read_trained("tiny", params.experiments["tiny"], params, project)
+    splits = {name.partition(".")[0] for name in expected.metrics}
+    (kept,) = splits - {reported.split}
+    write_examples(other, folder, cell, [kept])
+    assert {runs.split for runs in read_runs(other)} == splits
+    found = measure_examples(other)
+    assert_scores(found, expected)
+    assert {name.partition(".")[0] for name in found} == splits
+    assert all(runs.find_metric(f"{runs.split}.f1") == "f1" for runs in read_runs(other))
+
+
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file; measure the cell again"):
         measure_examples(tmp_path / "none.parquet")

@@ -58,6 +58,9 @@ class ExperimentConfig(ClosedModel):
     """Whether heads of the same name and shapes as in the trained cell go on with its weights."""
     recipe: Name
     seeds: Seeds
+    kept_splits: Annotated[list[Name], Distinct] = Field(default_factory=list)
+    """Splits whose predictions are committed besides those of the reported ones: the report shows
+    their scores, which have no interval otherwise."""
 
 
 class ExportConfig(ClosedModel):
@@ -252,16 +255,12 @@ class Params(ClosedModel):
     @model_validator(mode="after")
     def _check_teachers(self) -> "Params":
         for name, item in self.taught.items():
-            where, cell = f"taught.{name}", item.cell.rpartition("/")[2]
+            where = f"taught.{name}"
             trained = self._find_trained(f"{where}.cell", item.cell)
             (task,) = self.list_tasks(name)
             check_known(f"{where}.data", "task", task, self.list_tasks(trained.data))
-            for seed in item.seeds:
-                if seed not in trained.seeds:
-                    raise ValueError(
-                        f"{where}.seeds: found {seed}, which cell '{cell}' is not trained with, "
-                        f"expected some of {trained.seeds}."
-                    )
+            for seed in map(str, item.seeds):
+                check_known(f"{where}.seeds", "seed", seed, [*map(str, trained.seeds)])
         return self
 
     def list_tasks(self, data: str) -> list[str]:

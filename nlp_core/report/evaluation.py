@@ -143,9 +143,10 @@ def _write_examples(table: str, names: Sequence[str], params: Params, root: Path
     # DVC expects the folder even of a table whose answers are not kept
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted({*predicting}.intersection(names)):
-        trained = read_trained(name, predicting[name], params, root)
-        cell_folder = find_folder(name, predicting[name], root)
-        write_examples(find_examples(table, name, root), cell_folder, trained)
+        item = predicting[name]
+        trained, cell_folder = read_trained(name, item, params, root), find_folder(name, item, root)
+        kept = item.kept_splits if isinstance(item, ExperimentConfig) else ()
+        write_examples(find_examples(table, name, root), cell_folder, trained, kept)
     for path in folder.glob("*.parquet"):
         if path.stem not in predicting:
             path.unlink()

@@ -1,4 +1,4 @@
-"""What each seed of a cell predicted on the reported split, small enough to commit.
+"""What each seed of a cell predicted on the splits of its report, small enough to commit.
 
 `results/examples/<table>/<cell>.parquet` has a row for each example, seed and way of choosing the
 epoch: right and predicted labels, and the probabilities of the labels. So a clone can compute
@@ -7,7 +7,7 @@ texts, a row has for each metric what the metric sums over examples.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -48,14 +48,20 @@ def find_examples(table: str, cell: str, root: Path) -> Path:
     return root / "results" / "examples" / table / f"{cell}.parquet"
 
 
-def write_examples(path: Path, folder: Path, cell: TrainedCell) -> None:
-    """Write what all seeds of a trained cell predicted."""
+def write_examples(
+    path: Path, folder: Path, cell: TrainedCell, kept_splits: Sequence[str] = ()
+) -> None:
+    """Write what all seeds of a trained cell predicted.
+
+    Args:
+        kept_splits: those besides the reported ones.
+    """
     tables = [
-        _read_seed(folder, seed, name, task)
+        _read_seed(folder, seed, name, task, [*task.report_splits, *kept_splits])
         for seed in cell.seeds
         for name, task in sorted(cell.tasks.items())
     ]
-    whole = pa.concat_tables(tables, promote_options="permissive")
+    whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     facts = {
         name: TaskFacts(**task.model_dump()).model_dump()
         for name, task in sorted(cell.tasks.items())
@@ -67,9 +73,10 @@ def write_examples(path: Path, folder: Path, cell: TrainedCell) -> None:
 
 @dataclass(frozen=True)
 class Runs:
-    """What the seeds of a cell predicted for one task, the epoch chosen in one way.
+    """What the seeds of a cell predicted for a split of a task, the epoch chosen in one way.
 
     Attributes:
+        split: of the examples.
         prefix: how the names of metrics in results begin: `rte.` for a task of a multi-task cell.
         suffix: how they end: `.paper` if the reported split chose the epoch.
         ids: row number of each example in the official file.
@@ -79,6 +86,7 @@ class Runs:
     """
 
     task: TaskFacts
+    split: str
     prefix: str
     suffix: str
     ids: tuple[int, ...]
@@ -105,18 +113,18 @@ class Runs:
             yield dict(zip(columns, map(float, values), strict=True))
 
     def name_metric(self, metric: str) -> str:
-        return f"{self.prefix}{self.task.report_split}.{metric}{self.suffix}"
+        return f"{self.prefix}{self.split}.{metric}{self.suffix}"
 
     def find_metric(self, name: str) -> str | None:
         """Return the metric that has a name in results; None: these predictions have none."""
-        start = f"{self.prefix}{self.task.report_split}."
+        start = f"{self.prefix}{self.split}."
         metric = name.removeprefix(start).removesuffix(self.suffix)
         is_known = self.name_metric(metric) == name and has_metric(self.task.kind, metric)
         return metric if is_known else None
 
 
 def read_runs(path: Path) -> list[Runs]:
-    """Read what the seeds of a cell predicted, by task and way of choosing the epoch.
+    """Read what the seeds of a cell predicted, by task, way of choosing the epoch and split.
 
     Raises:
         DataError: the file is missing or damaged.
@@ -128,15 +136,16 @@ def read_runs(path: Path) -> list[Runs]:
         name: TaskFacts.model_validate(note)
         for name, note in json.loads(table.schema.metadata[FACTS]).items()
     }
-    found: dict[tuple[str, str], Runs] = {}
-    for name, selection, rows in _split_runs(table):
+    found: dict[tuple[str, str, str], Runs] = {}
+    for key, rows in _split_runs(table):
+        name, selection, split = key
         task = facts[name]
-        if (name, selection) not in found:
+        if key not in found:
             prefix = f"{name}." if len(facts) > 1 else ""
             suffix = "" if selection == "honest" else f".{selection}"
             ids = tuple(rows["id"].to_pylist())
-            found[name, selection] = Runs(task, prefix, suffix, ids, [], name=name)
-        runs = found[name, selection]
+            found[key] = Runs(task, split, prefix, suffix, ids, [], name=name)
+        runs = found[key]
         sums = [name for name in rows.column_names if name.startswith(SUMS)]
         for column in sums if stores_sums(task) else []:
             runs.summands.setdefault(column.removeprefix(SUMS), []).append(_stack(rows[column]))
@@ -164,7 +173,7 @@ def read_all_runs(table: str, root: Path) -> dict[str, list[Runs]]:
 
 
 def measure_examples(path: Path) -> dict[str, list[float]]:
-    """Return the metrics of the reported split, by the names of results, a value for each seed."""
+    """Return the metrics of the kept splits, by the names of results, a value for each seed."""
     found: dict[str, list[float]] = {}
     for runs in read_runs(path):
         for measured in runs.measure():
@@ -179,13 +188,16 @@ def stores_sums(task: TaskFacts | CellTask) -> bool:
     return kind.writes_text or kind.has_passages
 
 
-def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table:
+def _read_seed(
+    folder: Path, seed: int, name: str, task: CellTask, splits: Sequence[str]
+) -> pa.Table:
     table = pq.read_table(folder / f"seed-{seed}" / "predictions" / f"{name}.parquet")
-    table = table.filter(pc.equal(table["split"], task.report_split))
+    table = table.filter(pc.is_in(table["split"], pa.array(splits)))
     size = len(table)
     columns: dict[str, pa.Array] = {
         "seed": pa.array([seed] * size, pa.int16() if seed < LARGE_SEED else pa.int64()),
         "task": pa.array([name] * size, pa.string()),
+        "split": table["split"],
         "selection": table["selection"],
         "id": table["id"].cast(pa.int32()),
         **{key: _list_labels(table[key], task) for key in ("target", "prediction")},
@@ -264,12 +276,12 @@ def _loses_order(score_N: NDArray[np.float64], target_N: NDArray[Any], right_lab
     return bool((score_N > ALMOST_SURE).any() or not np.isin(tied, known).all())
 
 
-def _split_runs(table: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
-    """Yield task, selection and rows of each run, which stand together as they were written.
+def _split_runs(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], pa.Table]]:
+    """Yield the rows of each run, which stand together, with its task, selection and split.
 
     Seeds are in the order of the file, which is that of the cell and of its scores.
     """
-    keys = [table[name].combine_chunks() for name in ("seed", "task", "selection")]
+    keys = [table[name].combine_chunks() for name in ("seed", "task", "selection", "split")]
     ids = np.stack([key.dictionary_encode().indices.to_numpy() for key in keys])
     starts = np.flatnonzero(np.diff(ids, axis=1, prepend=-1).any(0))
     bounds = [*pairwise([*starts, len(table)])]
@@ -277,8 +289,9 @@ def _split_runs(table: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
         (ids[0, start], *(key[start].as_py() for key in keys[1:]), start, end)
         for start, end in bounds
     ]
-    for _, task, selection, start, end in sorted(found):
-        yield task, selection, table.slice(start, end - start)
+    for _, *key, start, end in sorted(found):
+        task, selection, split = key
+        yield (task, selection, split), table.slice(start, end - start)
 
 
 def _build(rows: pa.Table, task: TaskFacts) -> Predictions:

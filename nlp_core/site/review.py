@@ -69,17 +69,18 @@ def _review(comparison: Comparison, root: Path) -> Review:
 def list_errors(found: Sequence[Runs], root: Path) -> list[ErrorSection]:
     """Return where a cell's predictions are wrong, task by task.
 
-    Only those of epochs that were chosen honestly are shown. Scores are sliced if the traits of
-    the task's examples are kept.
+    Only those of the first reported split are shown, and of epochs that were chosen honestly.
+    Scores are sliced if the traits of the task's examples are kept.
     """
-    chosen = [runs for runs in found if runs.predictions and not runs.suffix]
+    honest = [runs for runs in found if runs.predictions and not runs.suffix]
+    chosen = [runs for runs in honest if runs.split == runs.task.report_split]
     sections = []
     for runs in chosen:
         task = "" if len(chosen) == 1 else f"{runs.prefix.rstrip('.')}, "
-        path, split = find_traits(runs.name, root), runs.task.report_split
-        traits = read_traits(path, split) if path.exists() else None
+        path = find_traits(runs.name, root)
+        traits = read_traits(path, runs.split) if path.exists() else None
         tables = [table for table in break_down(runs, traits) if table.rows]
-        sections.append(ErrorSection(f"{task}split {split}", tables))
+        sections.append(ErrorSection(f"{task}split {runs.split}", tables))
     return sections
 
 
