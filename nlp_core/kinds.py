@@ -185,7 +185,8 @@ class Kind:
     @property
     def unit(self) -> str:
         """The name, in the plural, of what the bootstrap resamples."""
-        return "queries" if self.is_searched else "questions" if self.is_grouped else "examples"
+        counted = "documents" if self.is_auxiliary else "examples"
+        return "queries" if self.is_searched else "questions" if self.is_grouped else counted
 
 
 KINDS: Registry[Kind] = Registry("kind")

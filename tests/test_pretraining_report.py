@@ -8,10 +8,18 @@ import pytest
 
 from nlp_core.errors import DataError
 from nlp_core.files import digest_json, write_json
+from nlp_core.report.cell import TrainedCell
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.examples import measure_examples, read_runs, write_examples
 from nlp_core.report.table import write_report
-from tests.tiny_corpus import make_params
+from nlp_core.statistics import resample
+from nlp_core.training.pretraining import pretrain_encoder
+from tests.test_replacement import REPLACED
+from tests.tiny_corpus import ARCHITECTURE, make_params, make_plan
+from tests.tiny_pretraining import FURTHER, project, read_note, write_start
+
+__all__ = ["project"]
 
 METRICS = {
     "fresh.text.perplexity": 900.0,
@@ -79,6 +87,8 @@ def root(tmp_path: Path) -> Path:
         for step in (0, 4, 12)
     ]
     events.insert(1, {"event": "train", "step": 2, "loss": 1.0})
+    sums = {"perplexity": [[2.0, 1.0], [3.0, 2.0]]}
+    events.append({"event": "measure", "at": "after", "split": "text", "sums": sums})
     (folder / "history.jsonl").write_text("".join(json.dumps(item) + "\n" for item in events))
     path = tmp_path / "reports/published/pretrain.yaml"
     path.parent.mkdir(parents=True)
@@ -102,6 +112,33 @@ def test_results_are_what_training_measured(root: Path) -> None:
         ("Tiny", "in training"): "no published number",
         ("Large", "in training"): "for reference",
     }
+
+
+@pytest.mark.parametrize("changes", [FURTHER, {"pairs": "next_sentence"}, REPLACED])
+def test_sums_of_documents_give_the_metrics(project: Path, changes: dict[str, Any]) -> None:
+    write_json(project / "encoders/tiny.json", ARCHITECTURE | {"model_type": "roformer"})
+    write_start(project)
+    folder = pretrain_encoder(make_plan(project, steps=2, seeds=[3, 4], **changes))
+    note, path = read_note(folder), project / "sums.parquet"
+    write_examples(path, folder, TrainedCell.model_validate(note))
+    found = measure_examples(path)
+    without = {name for name in note["metrics"] if name.endswith("auc")}
+    assert found.keys() == note["metrics"].keys() - without
+    for name, values in found.items():
+        assert values == pytest.approx(note["metrics"][name], rel=1e-8, abs=1e-5), name
+    runs = next(item for item in read_runs(path) if item.prefix == "before.")
+    score = runs.build_score("perplexity")
+    assert score is not None
+    assert score.shape == (2, len(runs.ids))
+    interval = resample(score).interval
+    assert interval.low < score.values.mean() < interval.high
+
+
+def test_a_history_of_earlier_code_is_named(root: Path) -> None:
+    path = root / "artifacts/cells/pretrain/tiny/history.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(DataError, match=r"history\.jsonl: found no sums .* pretrain the encoder"):
+        evaluate_table("pretrain", root)
 
 
 def test_report_has_numbers_making_and_curves(root: Path) -> None:

@@ -32,6 +32,9 @@ from nlp_core.config.schedule import Schedule
 START = (
     r"^(data/processed/[a-z0-9_]+|artifacts/cells/[a-z0-9_]+/[a-z0-9_]+|encoders/[a-z0-9_]+\.json)$"
 )
+FRESH, BEFORE, AFTER = "fresh", "before", "after"
+"""When texts are measured in full: with a head of random weights; with the encoder as it began and
+a head that was trained for it; at the end."""
 ARCHITECTURES = "encoders/"
 """The start of the init of an encoder that is trained from scratch."""
 LEAST_LENGTH = 8

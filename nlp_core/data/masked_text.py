@@ -148,6 +148,13 @@ class MaskedText:
         """The answer to each pair of segments, [E]."""
         return self.windows[:, 4]
 
+    @property
+    def documents(self) -> np.ndarray:
+        """The document of each window's first segment, [E]."""
+        begins = self.encoded.sentences[self.encoded.documents[:-1]]
+        found: np.ndarray = np.searchsorted(begins, self.windows[:, 0], side="right") - 1
+        return found
+
     def thin(self, most: int) -> "MaskedText":
         """Return at most `most` windows, spread evenly; each is masked as before."""
         if len(self) <= most:

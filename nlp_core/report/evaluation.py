@@ -137,7 +137,7 @@ def _write_examples(table: str, names: Sequence[str], params: Params, root: Path
     predicting = {
         name: item
         for name, item in params.list_cells(table).items()
-        if isinstance(item, ExperimentConfig | EnsembleConfig)
+        if not isinstance(item, ExportConfig)
     }
     folder = find_examples(table, "cell", root).parent
     # DVC expects the folder even of a table whose answers are not kept

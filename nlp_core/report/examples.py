@@ -3,7 +3,8 @@
 `results/examples/<table>/<cell>.parquet` has a row for each example, seed and way of choosing the
 epoch: right and predicted labels, and the probabilities of the labels. So a clone can compute
 scores, intervals and tests between cells without training. No text is stored: for answers that are
-texts, a row has for each metric what the metric sums over examples.
+texts, a row has for each metric what the metric sums over examples. A row of a pretrained encoder
+has what each metric sums over the masked pieces of a document.
 """
 
 import json
@@ -19,6 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from nlp_core.config.base import HISTORY, SEED
+from nlp_core.config.pretraining import BEFORE, FRESH
 from nlp_core.errors import DataError
 from nlp_core.files import replacing
 from nlp_core.kinds import KINDS, LABEL, TAGS
@@ -51,13 +54,15 @@ def find_examples(table: str, cell: str, root: Path) -> Path:
 def write_examples(
     path: Path, folder: Path, cell: TrainedCell, kept_splits: Sequence[str] = ()
 ) -> None:
-    """Write what all seeds of a trained cell predicted.
+    """Write what all seeds of a trained or pretrained cell predicted.
 
     Args:
         kept_splits: those besides the reported ones.
     """
     tables = [
-        _read_seed(folder, seed, name, task, [*task.report_splits, *kept_splits])
+        _read_history(folder if seed == cell.seeds[0] else folder / f"{SEED}{seed}", seed, name)
+        if cell.metrics
+        else _read_seed(folder, seed, name, task, [*task.report_splits, *kept_splits])
         for seed in cell.seeds
         for name, task in sorted(cell.tasks.items())
     ]
@@ -77,7 +82,8 @@ class Runs:
 
     Attributes:
         split: of the examples.
-        prefix: how the names of metrics in results begin: `rte.` for a task of a multi-task cell.
+        prefix: how the names of metrics in results begin: `rte.` for a task of a multi-task cell,
+            `before.` for an encoder before it was pretrained.
         suffix: how they end: `.paper` if the reported split chose the epoch.
         ids: row number of each example in the official file.
         predictions: in the order of the seeds; empty if the answers are texts.
@@ -119,7 +125,8 @@ class Runs:
         """Return the metric that has a name in results; None: these predictions have none."""
         start = f"{self.prefix}{self.split}."
         metric = name.removeprefix(start).removesuffix(self.suffix)
-        is_known = self.name_metric(metric) == name and has_metric(self.task.kind, metric)
+        known = metric in self.summands or has_metric(self.task.kind, metric)
+        is_known = self.name_metric(metric) == name and known
         return metric if is_known else None
 
 
@@ -142,12 +149,15 @@ def read_runs(path: Path) -> list[Runs]:
         task = facts[name]
         if key not in found:
             prefix = f"{name}." if len(facts) > 1 else ""
-            suffix = "" if selection == "honest" else f".{selection}"
+            suffix = f".{selection}" if selection == "paper" else ""
+            prefix += f"{selection}." if selection in (FRESH, BEFORE) else ""
             ids = tuple(rows["id"].to_pylist())
             found[key] = Runs(task, split, prefix, suffix, ids, [], name=name)
         runs = found[key]
         sums = [name for name in rows.column_names if name.startswith(SUMS)]
         for column in sums if stores_sums(task) else []:
+            if rows[column].null_count:
+                continue  # of another split
             runs.summands.setdefault(column.removeprefix(SUMS), []).append(_stack(rows[column]))
         if not runs.summands:
             runs.predictions.append(_build(rows, task))
@@ -183,9 +193,9 @@ def measure_examples(path: Path) -> dict[str, list[float]]:
 
 
 def stores_sums(task: TaskFacts | CellTask) -> bool:
-    """Return whether the answers are texts, of which only sums are stored."""
+    """Return whether only sums are stored: of answers that are texts, and of masked pieces."""
     kind = KINDS.get(task.kind)
-    return kind.writes_text or kind.has_passages
+    return kind.writes_text or kind.has_passages or kind.is_auxiliary
 
 
 def _read_seed(
@@ -208,6 +218,32 @@ def _read_seed(
         "score": _list_scores(table, task),
     }
     return pa.table(columns | (_list_sums(table, task) if stores_sums(task) else {}))
+
+
+def _read_history(folder: Path, seed: int, name: str) -> pa.Table:
+    """Return what a pretrained seed measured of each text, a row for each document."""
+    path, tables = folder / HISTORY, []
+    events = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    for event in (event for event in events if "sums" in event):
+        sums = event["sums"]
+        size = len(next(iter(sums.values())))
+        facts = {"task": name, "split": event["split"], "selection": event["at"]}
+        tables.append(
+            pa.table(
+                {
+                    "seed": pa.array([seed] * size, pa.int16()),
+                    **{key: [value] * size for key, value in facts.items()},
+                    "id": pa.array(range(size), pa.int32()),
+                    **{f"{SUMS}{metric}": terms for metric, terms in sorted(sums.items())},
+                }
+            )
+        )
+    if not tables:
+        raise DataError(
+            f"{path}: found no sums of documents, which earlier code did not keep; pretrain the "
+            "encoder again."
+        )
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _list_sums(table: pa.Table, task: CellTask) -> dict[str, pa.Array]:

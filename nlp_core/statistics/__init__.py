@@ -21,4 +21,4 @@ from nlp_core.statistics.score import (
     WeightedScore,
     build_score,
 )
-from nlp_core.statistics.summands import find_summing
+from nlp_core.statistics.summands import add_up, find_summing

@@ -115,6 +115,22 @@ def _list_pooled_labels(run: Predictions) -> Numbers:
     return np.stack([part.sum(1, dtype=float) for part in parts], 1)
 
 
+def _list_logarithms(run: Predictions) -> Numbers:
+    """Return the negative log probability of each text, and how many words it is of."""
+    return np.stack([-np.asarray(run.prediction, float), np.asarray(run.target, float)], 1)
+
+
+def _exponentiate(sums: Numbers) -> Numbers:
+    found: Numbers = np.exp(sums[..., 0] / sums[..., 1])
+    return found
+
+
+def _list_right_pieces(run: Predictions) -> Numbers:
+    assert run.score is not None, "the share of each text"
+    count = np.asarray(run.target, float)
+    return np.stack([count * run.score[:, 0], count], 1)
+
+
 def _list_labels_of_sentences(run: Predictions) -> Numbers:
     """Return the sums of `_list_each_label` over the sentences of each document, [N, 3 L]."""
     target, prediction = ([*map(_read_tags, items)] for items in (run.target, run.prediction))
@@ -242,6 +258,15 @@ TEXT_SUMMANDS: dict[str, Summing] = {
     "bleu": Summing(count_bleu, partial(np.apply_along_axis, combine_bleu, -1)),
     "chrf": Summing(count_chrf, partial(np.apply_along_axis, combine_chrf, -1)),
 }
+LANGUAGE_SUMMANDS: dict[str, Summing] = {
+    "perplexity": Summing(_list_logarithms, _exponentiate),
+    "accuracy": Summing(_list_right_pieces, average),
+    # of what pre-training predicts besides masked pieces
+    "pair_accuracy": Summing(_list_hits, average),
+    "detection_accuracy": Summing(_list_hits, average),
+    "detection_f1": Summing(_list_positives, _f1),
+    "original": Summing(_list_hits, average),
+}
 SPAN_SUMMANDS: dict[str, Summing] = {
     "exact_match": Summing(partial(_list_scores, partial(score_answers, compare_exactly)), average),
     "f1": Summing(partial(_list_scores, partial(score_answers, compare_words)), average),
@@ -257,6 +282,8 @@ def _choose_summands(kind: Kind) -> dict[str, Summing]:
         return SPAN_SUMMANDS
     if kind.has_sentences:
         return DOCUMENT_SUMMANDS
+    if kind.predicts_words or kind.is_auxiliary:
+        return LANGUAGE_SUMMANDS
     if kind.has_several_labels:
         return SET_SUMMANDS
     if kind.has_confusion:

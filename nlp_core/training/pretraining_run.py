@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.dataset import HELD_OUT, TRAIN
+from nlp_core.config.pretraining import AFTER, BEFORE, FRESH
 from nlp_core.data.corpus import read_corpus
 from nlp_core.data.masked_text import cut_text, mask_text, read_running_text
 from nlp_core.data.pieces import count_positions
@@ -21,15 +22,12 @@ from nlp_core.models.masked_split import (
 from nlp_core.models.pretraining import build_pretraining_model
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.loop import Trainer
-from nlp_core.training.pretraining_metrics import measure_text
+from nlp_core.training.pretraining_metrics import measure_text, sum_documents
 from nlp_core.training.processes import Processes
 from nlp_core.training.task_run import HONEST, TaskRun
 
 log = logging.getLogger(__name__)
 
-FRESH, BEFORE, AFTER = "fresh", "before", "after"
-"""When texts are measured in full: with a head of random weights; with the encoder as it began and
-a head that was trained for it; at the end."""
 CURVE_WINDOWS = 128
 WINDOWS = 2  # which generator of the seed
 PIECES = "pieces"
@@ -103,7 +101,7 @@ class Pretraining:
             yield {
                 "event": "validate",
                 **place,
-                "metrics": measure_text(self.plan.task, self.model, split),
+                "metrics": measure_text(self.plan.task, self.model, split).metrics,
             }
         for number, (phase, recipe) in enumerate(trainings):
             train = self._cut(number, phase.length)
@@ -158,10 +156,12 @@ class Pretraining:
 
     def _measure_all(self, at: str, train: MaskedSplit, step: int) -> Iterator[Event]:
         for name, split in {**self.texts, TRAIN: train}.items():
-            metrics = measure_text(self.plan.task, self.model, split.thin(MEASURED_WINDOWS))
+            thinned = split.thin(MEASURED_WINDOWS)
+            measured = measure_text(self.plan.task, self.model, thinned)
             event = {"event": "measure", "at": at, "step": step, "split": name}
-            log.info("pretrain measure at=%s split=%s %s", at, name, metrics)
-            yield {**event, "metrics": metrics}
+            log.info("pretrain measure at=%s split=%s %s", at, name, measured.metrics)
+            sums = sum_documents(measured, thinned)
+            yield {**event, "metrics": measured.metrics, "sums": sums}
 
 
 def name_checkpoint(seed: int, number: int | str) -> str:
