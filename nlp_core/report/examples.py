@@ -225,15 +225,14 @@ def _read_history(folder: Path, seed: int, name: str) -> pa.Table:
     path, tables = folder / HISTORY, []
     events = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     for event in (event for event in events if "sums" in event):
-        sums = event["sums"]
-        size = len(next(iter(sums.values())))
+        sums, size = event["sums"], len(event["documents"])
         facts = {"task": name, "split": event["split"], "selection": event["at"]}
         tables.append(
             pa.table(
                 {
                     "seed": pa.array([seed] * size, pa.int16()),
                     **{key: [value] * size for key, value in facts.items()},
-                    "id": pa.array(range(size), pa.int32()),
+                    "id": pa.array(event["documents"], pa.int32()),
                     **{f"{SUMS}{metric}": terms for metric, terms in sorted(sums.items())},
                 }
             )

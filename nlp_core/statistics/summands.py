@@ -262,7 +262,6 @@ LANGUAGE_SUMMANDS: dict[str, Summing] = {
     "perplexity": Summing(_list_logarithms, _exponentiate),
     "accuracy": Summing(_list_right_pieces, average),
     # of what pre-training predicts besides masked pieces
-    "pair_accuracy": Summing(_list_hits, average),
     "detection_accuracy": Summing(_list_hits, average),
     "detection_f1": Summing(_list_positives, _f1),
     "original": Summing(_list_hits, average),

@@ -1,6 +1,6 @@
 """What is measured of an encoder that is pretrained: masked pieces, pairs and replaced pieces."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,7 +40,6 @@ def measure_text(task: CorpusTask, model: PretrainingModel, split: MaskedSplit) 
         answered = Predictions(ANSWERS, right, pairs.prediction, pairs.score)
         kind = PAIR_CLASSIFICATION.name
         metrics["pair_accuracy"] = measure(kind, ["accuracy"], answered)["accuracy"]
-        answers["pair_accuracy"] = answered, windows
     if isinstance(model.model, ReplacedPieces):
         detection = _measure_detection(model.model, split)
         metrics |= detection.metrics
@@ -48,16 +47,16 @@ def measure_text(task: CorpusTask, model: PretrainingModel, split: MaskedSplit) 
     return Measured(metrics, answers)
 
 
-def sum_documents(measured: Measured, split: MaskedSplit) -> dict[str, list[list[float]]]:
-    """Return the terms that each document with measured windows adds to a metric, [D, K]."""
-    document_W = np.unique(split.text.documents, return_inverse=True)[1]
+def sum_documents(measured: Measured, split: MaskedSplit) -> dict[str, Any]:  # Any: JSON
+    """Return the documents that have measured windows, and by metric what each adds, [D, K]."""
+    documents_D, document_W = np.unique(split.text.documents, return_inverse=True)
     found = {}
     for metric, (predictions, windows) in measured.answers.items():
         summing = find_summing(MASKED_LANGUAGE_MODEL.name, metric)
         assert summing is not None, metric
         terms_NK = np.asarray(summing.list_summands(predictions), float)
         found[metric] = add_up(terms_NK, document_W[windows]).tolist()
-    return found
+    return {"documents": documents_D.tolist(), "sums": found}
 
 
 @torch.no_grad()

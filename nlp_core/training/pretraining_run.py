@@ -160,8 +160,9 @@ class Pretraining:
             measured = measure_text(self.plan.task, self.model, thinned)
             event = {"event": "measure", "at": at, "step": step, "split": name}
             log.info("pretrain measure at=%s split=%s %s", at, name, measured.metrics)
-            sums = sum_documents(measured, thinned)
-            yield {**event, "metrics": measured.metrics, "sums": sums}
+            # each seed trains on windows of its own, so nothing is resampled there
+            sums = {} if name == TRAIN else sum_documents(measured, thinned)
+            yield {**event, "metrics": measured.metrics, **sums}
 
 
 def name_checkpoint(seed: int, number: int | str) -> str:
