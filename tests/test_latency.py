@@ -18,7 +18,9 @@ from nlp_core.export.grid import make_texts
 from nlp_core.export.latency import Timing
 from nlp_core.files import write_json
 from nlp_core.processor import measure_peak
+from nlp_core.report.comparison import read_comparison
 from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.paper import PaperTable, render_json
 from nlp_core.report.results import read_results
 from nlp_core.report.table import write_report
 from tests.fabricated import make_project
@@ -142,7 +144,10 @@ def test_the_report_has_runs_and_machine_and_is_the_same_again(
     paths = [root / "reports" / name for name in ("times.md", "times.svg")]
     before = [path.read_bytes() for path in paths]
     text = before[0].decode()
-    assert "2.50 \u00b1 0.71 (2) | -8.50 to 13.50 | +1.00 | reproduced |" in text
+    # the mean: 2.5 +- 12.706 * 0.7071 / sqrt(2)
+    assert "2.50 \u00b1 0.71 (2) | -3.85 to 8.85 | -8.50 to 13.50 | +1.00 | reproduced |" in text
+    record, *_ = json.loads(render_json(PaperTable(read_comparison("times", root), [])))
+    assert (record["low"], record["high"]) == pytest.approx((-3.853102, 8.853102), abs=1e-5)
     assert "mean \u00b1 sd (runs)" in text
     assert "a quick processor, 1 thread" in text
     assert "dvc repro --force --single-item evaluate@times" in text

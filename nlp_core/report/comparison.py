@@ -123,6 +123,15 @@ class Comparison:
     def entries(self) -> list[Entry]:
         return [entry for part in self.parts for entry in part.entries]
 
+    def find_mean_interval(self, entry: Entry) -> Interval | None:
+        """Return where the mean over all possible runs of a time is, with 95 % confidence.
+
+        None: the table has scores over seeds, or there is one run.
+        """
+        if self.published.measured_over == "seeds" or entry.ours is None or entry.ours.n == 1:
+            return None
+        return surround(entry.ours, 1 / entry.ours.n)
+
 
 def list_tables(root: Path) -> list[str]:
     """Return the tables that have published numbers, sorted."""
@@ -213,10 +222,13 @@ def expect_run(score: Score, num_scores: int = 1) -> Interval | None:
     degrees of freedom. It covers the variation between seeds, not between splits. One seed
     shows no spread, so it has no interval.
     """
-    if score.n == 1:
-        return None
+    return None if score.n == 1 else surround(score, 1 + 1 / score.n, num_scores)
+
+
+def surround(score: Score, factor: float, num_scores: int = 1) -> Interval:
+    """Return the interval of Student's t with `factor` times the variance of the runs."""
     quantile = float(stdtrit(score.n - 1, 1 - (1 - CONFIDENCE) / 2 / num_scores))
-    reach = quantile * score.sd * math.sqrt(1 + 1 / score.n)
+    reach = quantile * score.sd * math.sqrt(factor)
     return Interval(score.mean - reach, score.mean + reach)
 
 

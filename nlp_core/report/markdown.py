@@ -185,6 +185,7 @@ def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:
         "literature": any(entry.number.literature for entry in part.entries),
         "epoch": part.config.selection != "honest",
         f"ours, mean {PLUS_MINUS} sd ({over})": True,
+        "mean, 95 % interval": any(map(comparison.find_mean_interval, part.entries)),
         "next run, 95 %": has_published,
         "difference": has_published,
         "gain, 95 % interval": any(entry.gain is not None for entry in part.entries),
@@ -215,7 +216,7 @@ def render_part(part: ComparedPart, comparison: Comparison) -> str:
 
 def _describe_entry(entry: Entry, part: ComparedPart, comparison: Comparison) -> list[str]:
     number, ours, difference = entry.number, entry.ours, entry.difference
-    interval = entry.expected
+    of_mean, interval = comparison.find_mean_interval(entry), entry.expected
     decimals = part.config.decimals
     literature = "; ".join(
         f"{_format_published(item.value, item.sd, decimals)} "
@@ -229,6 +230,7 @@ def _describe_entry(entry: Entry, part: ComparedPart, comparison: Comparison) ->
         literature,
         "" if ours is None else SELECTIONS[entry.selection],
         "" if ours is None else format_score(ours),
+        "" if of_mean is None else f"{of_mean:.2f}",
         "" if interval is None else f"{interval:.2f}",
         "" if difference is None else f"{difference:+.2f}",
         "" if entry.gain is None else format_gain(entry.gain),

@@ -127,6 +127,7 @@ def _describe(
     table: PaperTable, part: ComparedPart, entry: Entry
 ) -> dict[str, str | float | int | None]:
     ours, finding = entry.ours, table.find_row(part, entry)
+    interval = finding.interval if finding else table.comparison.find_mean_interval(entry)
     return {
         "table": table.comparison.results.table,
         "part": part.config.title,
@@ -138,8 +139,8 @@ def _describe(
         "mean": None if ours is None else ours.mean,
         "sd": None if ours is None else ours.sd,
         "seeds": None if ours is None else ours.n,
-        "low": None if finding is None else round(finding.interval.low, 6),
-        "high": None if finding is None else round(finding.interval.high, 6),
+        "low": None if interval is None else round(interval.low, 6),
+        "high": None if interval is None else round(interval.high, 6),
         "letters": None if finding is None else finding.letters,
         "verdict": entry.verdict.text,
         "cell": entry.cell,

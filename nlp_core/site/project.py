@@ -21,6 +21,7 @@ from nlp_core.report.headline import STANDINGS, Headline, count_outcomes
 from nlp_core.report.results import CellResult
 from nlp_core.report.significance import RowFinding
 from nlp_core.site.review import Review, start_reviews
+from nlp_core.statistics import Interval
 
 REASON = re.compile(r"\[(\w+)\]$")
 
@@ -41,7 +42,8 @@ class ShownNumber(NamedTuple):
     """A number of a table with all that the pages say of it.
 
     Attributes:
-        finding: its interval and letters; None without committed predictions.
+        finding: what its column's tests say; None without committed predictions.
+        interval: 95 %, over seeds and examples, or over runs.
         literature: numbers of other papers, with their names.
         reason: the key of the reason why it is not run.
         remark: the anchor of its remark on the table's page, which ends in the remark's number.
@@ -51,6 +53,7 @@ class ShownNumber(NamedTuple):
     part: ComparedPart
     entry: Entry
     finding: RowFinding | None
+    interval: Interval | None
     place: CellPlace | None
     literature: list[str]
     reason: str | None
@@ -125,16 +128,18 @@ class Project:
             if item.part == part.config.title
             for row in item.rows
         }
-        papers = self.tables[table].published.papers
-        found = []
+        comparison, found = self.tables[table], []
+        papers = comparison.published.papers
         for entry in part.entries:
             reason = REASON.search(entry.verdict.text)
+            finding = rows.get((entry.column, entry.selection, entry.row))
             found.append(
                 ShownNumber(
                     table,
                     part,
                     entry,
-                    rows.get((entry.column, entry.selection, entry.row)),
+                    finding,
+                    finding.interval if finding else comparison.find_mean_interval(entry),
                     self.find_place(table, entry.cell),
                     [
                         f"{item.value:.{part.config.decimals}f} ({papers[item.paper].name})"
