@@ -16,7 +16,7 @@ from nlp_core.prediction.split_prediction import EVALUATION_BATCH, describe_pred
 from nlp_core.statistics import add_up, find_summing
 
 
-class Measured(NamedTuple):
+class TextScores(NamedTuple):
     """What is measured of a text.
 
     Attributes:
@@ -28,7 +28,7 @@ class Measured(NamedTuple):
     answers: dict[str, tuple[Predictions, np.ndarray]]
 
 
-def measure_text(task: CorpusTask, model: PretrainingModel, split: MaskedSplit) -> Measured:
+def measure_text(task: CorpusTask, model: PretrainingModel, split: MaskedSplit) -> TextScores:
     found = describe_predictions(task, predict(model.pieces, split, task.targets))
     metrics = measure(task.kind.name, task.metrics, found)
     windows = np.arange(len(split.text))
@@ -44,10 +44,10 @@ def measure_text(task: CorpusTask, model: PretrainingModel, split: MaskedSplit) 
         detection = _measure_detection(model.model, split)
         metrics |= detection.metrics
         answers |= detection.answers
-    return Measured(metrics, answers)
+    return TextScores(metrics, answers)
 
 
-def sum_documents(measured: Measured, split: MaskedSplit) -> dict[str, Any]:  # Any: JSON
+def sum_documents(measured: TextScores, split: MaskedSplit) -> dict[str, Any]:  # Any: JSON
     """Return the documents that have measured windows, and by metric what each adds, [D, K]."""
     documents_D, document_W = np.unique(split.text.documents, return_inverse=True)
     found = {}
@@ -60,7 +60,7 @@ def sum_documents(measured: Measured, split: MaskedSplit) -> dict[str, Any]:  # 
 
 
 @torch.no_grad()
-def _measure_detection(model: ReplacedPieces, split: MaskedSplit) -> Measured:
+def _measure_detection(model: ReplacedPieces, split: MaskedSplit) -> TextScores:
     """Return how well replaced pieces are found, and the accuracy of finding none."""
     model.eval()
     lengths = split.lengths
@@ -76,4 +76,4 @@ def _measure_detection(model: ReplacedPieces, split: MaskedSplit) -> Measured:
     none = Predictions(TAG_NAMES, right, [TAG_NAMES[0]] * len(right))
     windows = np.concatenate([np.repeat(rows, lengths[rows]) for rows in batches])
     answers = {f"detection_{name}": (detected, windows) for name in ("accuracy", "f1")}
-    return Measured(metrics, answers | {"original": (none, windows)})
+    return TextScores(metrics, answers | {"original": (none, windows)})
