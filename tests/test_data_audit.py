@@ -247,6 +247,9 @@ def test_shifts_are_those_of_scipy() -> None:
     assert numbers is not None
     assert numbers.distance == pytest.approx(0.3)
     assert numbers.p < 0.001
+    single = compare_numbers(np.array([1.0]), np.array([2.0]))
+    assert single is not None
+    assert (single.distance, single.p) == (1.0, 1.0)
     rare = compare_labels({"a": 1000, "b": 1, "c": 1}, {"a": 1000, "d": 1, "e": 1})
     assert rare is not None
     assert rare.p > 0.5

@@ -121,6 +121,22 @@ def test_of_texts_only_sums_are_stored(
     assert b"light" not in content
 
 
+def test_a_metric_without_sums_has_no_score(tmp_path: Path) -> None:
+    target, (prediction, _) = SPANS
+    path = tmp_path / "seed-1/predictions/t.parquet"
+    path.parent.mkdir(parents=True)
+    columns = {"id": range(3), "split": ["test"] * 3, "selection": ["honest"] * 3}
+    pq.write_table(pa.table(columns | {"target": target, "prediction": prediction}), path)
+    build_task: Any = CellTask.model_construct
+    build_cell: Any = TrainedCell.model_construct
+    facts = {"kind": "span", "labels": ["answerable"], "metrics": ["f1@answerable"]}
+    task = build_task(**facts, report_split="test", scheme=None)
+    write_examples(tmp_path / "cell.parquet", tmp_path, build_cell(seeds=[1], tasks={"t": task}))
+    assert measure_examples(tmp_path / "cell.parquet") == {}
+    (runs,) = read_runs(tmp_path / "cell.parquet")
+    assert runs.build_score("f1@answerable") is None
+
+
 def train_and_write(params: Params, root: Path) -> tuple[Path, CellResult]:
     folder = train_cell(read_cell("tiny", params))
     path = find_examples("sample", "tiny", root)
@@ -219,6 +235,8 @@ def test_kept_splits_are_runs_of_their_own(project: Path) -> None:
     assert_scores(found, expected)
     assert {name.partition(".")[0] for name in found} == splits
     assert all(runs.find_metric(f"{runs.split}.f1") == "f1" for runs in read_runs(other))
+    with pytest.raises(DataError, match="kept_splits: found no predictions of the split 'dve'"):
+        write_examples(other, folder, cell, ["dve"])
 
 
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:

@@ -51,6 +51,14 @@ def test_every_number_of_a_report_is_explained(table: str) -> None:
             assert found["commit"]["results from"]
 
 
+def test_a_number_in_two_parts_is_explained_twice() -> None:
+    comparison = read_comparison("latency", ROOT)
+    (cell,) = {e.cell for e in comparison.entries if e.number.value == 1.73}
+    found = explain(comparison, str(cell), read_params(ROOT / "params.yaml"), ROOT)
+    shown = [entry for entry in comparison.entries if entry.cell == cell]
+    assert len(found["scores"]) == len(shown)
+
+
 def read_stages() -> set[str]:
     """Return the stages of dvc.yaml, as DVC names them."""
     return {stage.addressing for stage in Repo(str(ROOT)).index.stages}

@@ -14,6 +14,7 @@ from nlp_core.data.tagging_scheme import write_tags
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import METRICS, Predictions, check_metrics, measure
+from nlp_core.statistics import build_score
 from reglue_runtime.decoding import find_entities, find_spans
 
 
@@ -76,6 +77,17 @@ def test_auc_is_the_share_of_pairs_in_order() -> None:
     predictions = binary("0101", "0101", [0.1, 0.3, 0.4, 0.4])
     # Pairs (right, wrong): .3>.1, .3<.4, .4>.1, .4=.4 (half).
     assert measure("ranking", ["auc"], predictions)["auc"] == pytest.approx(100 * 2.5 / 4)
+
+
+def test_candidates_without_any_doubt_come_before_all_others() -> None:
+    score = [[0.0, 1.0], [0.0, 1.0], [1e-30, 1.0], [0.6, 0.4]]
+    predictions = binary("1001", "1101", [1.0, 1.0, 1.0, 0.4])
+    predictions = replace(predictions, score=np.array(score))
+    # Pairs (right, wrong): equal (half), >; 0.4 below both
+    assert measure("ranking", ["auc"], predictions)["auc"] == pytest.approx(100 * 1.5 / 4)
+    area = build_score("ranking", "auc", [predictions])
+    assert area is not None
+    assert area.values == pytest.approx([100 * 1.5 / 4])
 
 
 @pytest.mark.parametrize("target", ["11", "00"])

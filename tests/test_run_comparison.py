@@ -79,9 +79,22 @@ def test_models_with_other_labels_are_compared_by_the_labels_of_all() -> None:
     assert macro.differences[0].is_real
 
 
+def test_the_positive_label_stays_the_last_one() -> None:
+    one, two = (
+        make_run(name, 0, metrics=["f1"], predictions=Predictions(labels, RIGHT, RIGHT))
+        for name, labels in (("one", ["no", "yes"]), ("two", ["no", "maybe", "yes"]))
+    )
+    (found,) = compare_runs([one, two])
+    assert [item.score for item in found.scores] == [100.0, 100.0]
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
+        (
+            make_run("two", 3, predictions=Predictions(["yes", "no", "x"], RIGHT, RIGHT)),
+            "last labels are x and yes, but f1 is of the last label",
+        ),
         (make_run("one", 3), "found one and one, expected two or more folders"),
         (make_run("two", 3, kind="tagging"), "kind tagging, expected classification as one has"),
         (make_run("two", 3, rows="another file"), "found other rows"),
@@ -89,8 +102,9 @@ def test_models_with_other_labels_are_compared_by_the_labels_of_all() -> None:
     ],
 )
 def test_what_cannot_be_compared_is_an_error(other: MeasuredRun, message: str) -> None:
+    runs = [run._replace(metrics=["accuracy", "f1"]) for run in (make_run("one", 3), other)]
     with pytest.raises(UsageError, match=message):
-        compare_runs([make_run("one", 3), other])
+        compare_runs(runs)
 
 
 def test_folders_are_compared_by_what_they_measured_or_by_a_file(

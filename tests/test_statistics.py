@@ -23,10 +23,13 @@ from nlp_core.report.significance import (
 )
 from nlp_core.statistics import (
     Pair,
+    Resamples,
     SumScore,
     build_score,
+    build_sum_score,
     correct_holm,
     find_p_value,
+    find_summing,
     measure_spread,
     name_groups,
     resample,
@@ -199,8 +202,10 @@ def test_equal_cells_differ_by_nothing_and_unequal_ones_do() -> None:
     assert find_p_value(samples["good"], samples["bad"]) < 0.01
     assert find_p_value(samples["good"], samples["same"]) > 0.5
     good, bad = samples["good"], samples["bad"]
-    variance = np.var(good.rounds - bad.rounds) + good.seed_variance + bad.seed_variance
-    assert measure_spread(good, bad) == pytest.approx(2.8015 * float(np.sqrt(variance)))
+    parts = [float(np.var(good.rounds - bad.rounds)), good.seed_variance, bad.seed_variance]
+    freedom = sum(parts) ** 2 / sum(part**2 / 2 for part in parts[1:])
+    factor = stats.t.ppf(0.975, freedom) + stats.t.ppf(0.8, freedom)
+    assert measure_spread(good, bad) == pytest.approx(factor * math.sqrt(sum(parts)))
 
 
 def test_a_difference_on_every_example_is_certain_and_none_is_no_difference() -> None:
@@ -343,3 +348,50 @@ def test_milliseconds_and_megabytes_are_better_when_fewer() -> None:
     assert is_lower_better("size.megabytes")
     assert is_lower_better("dev.rmse")
     assert not is_lower_better("speed.per_second")
+
+
+def test_a_label_that_only_a_resample_lacks_is_left_out() -> None:
+    rare = Predictions(["no", "yes"], ["no"] * 297 + ["yes"] * 3, ["no"] * 297 + ["yes"] * 3)
+    exact = 100 * 0.025 ** (1 / 300)
+    for metric in ("f1", "macro_f1"):
+        score = build_score("classification", metric, [rare])
+        assert score is not None
+        assert resample(score).interval == pytest.approx((exact, 100.0))
+    # one label is right once and never predicted; the other has every resample
+    run = Predictions(["a", "b", "c"], ["a", "b", "b"], ["b", "b", "b"])
+    score = build_score("classification", "macro_f1", [run])
+    assert score is not None
+    assert score.values == pytest.approx([100 * 0.8 / 3])
+    only_b = np.array([[0, 2, 1]], np.uint8)
+    assert score.evaluate(only_b) == pytest.approx(np.array([[50.0]]))
+
+
+def test_an_interval_stays_within_the_possible_values() -> None:
+    wrong = Predictions(["no", "yes"], ["no"] * 300, ["yes"] * 300)
+    score = build_score("classification", "accuracy", [wrong])
+    assert score is not None
+    assert resample(score).interval == pytest.approx((0.0, 100 * (1 - 0.025 ** (1 / 300))))
+    runs = [
+        Predictions(["no", "yes"], ["no"] * 277, ["no"] * hits + ["yes"] * (277 - hits))
+        for hits in (0, 1, 12)
+    ]
+    score = build_score("classification", "accuracy", runs)
+    assert score is not None
+    assert resample(score).interval.low == 0.0
+    summands = np.tile([200.0, 40.0], (3, 50, 1))
+    summands[..., 0] += np.arange(50)
+    found = find_summing("masked_language_model", "perplexity")
+    assert found is not None
+    above = resample(build_sum_score(found, summands)).interval
+    mean = float(np.exp(summands[0, :, 0].sum() / summands[0, :, 1].sum()))
+    assert mean > 100
+    assert above.low < mean < above.high
+
+
+def test_the_difference_that_a_split_resolves_is_found_in_four_of_five_trials() -> None:
+    """By Student's noncentral t, with the seeds as the only error."""
+    first, second = (Resamples(mean, np.full(10, mean), 1.0, 3) for mean in (0.0, 1.0))
+    needed = measure_spread(first, second) / np.sqrt(2)
+    freedom = 4
+    power = stats.nct.sf(stats.t.ppf(0.975, freedom), freedom, needed)
+    assert power == pytest.approx(0.8, abs=0.03)

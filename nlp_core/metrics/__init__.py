@@ -8,6 +8,7 @@ from nlp_core.metrics.base import (
     find_metric,
     has_metric,
     is_better,
+    is_in_points,
     is_lower_better,
     measure,
     parse_metric,

@@ -102,6 +102,11 @@ def is_lower_better(metric: str) -> bool:
     return metric.startswith(MEASURED_COSTS) if found is None else found.better == "lower"
 
 
+def is_in_points(metric: str) -> bool:
+    found = find_metric(metric)
+    return found is None or found.in_points
+
+
 def is_better(metric: str, score: float, other: float) -> bool:
     return score < other if is_lower_better(metric) else score > other
 

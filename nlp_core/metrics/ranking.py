@@ -114,4 +114,5 @@ def restore_order(score: NDArray[np.floating]) -> NDArray[np.floating]:
     """
     wrong, right = score[:, 0], score[:, -1]
     with np.errstate(divide="ignore"):  # no probability at all: before all others
-        return np.where(right > ALMOST_SURE, 1 - np.log(wrong), right)
+        found = np.where(right > ALMOST_SURE, 1 - np.log(wrong), right)
+    return np.where(np.isinf(found), np.finfo(np.float64).max, found)

@@ -4,14 +4,13 @@ Trained cells are measured by the predictions that training wrote, and the teach
 whatever their table. Pretrained cells have what their run measured; exports are timed now.
 """
 
-import json
 import logging
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from nlp_core.config.base import HISTORY, check_known
+from nlp_core.config.base import check_known
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import (
     EAGER,
@@ -33,6 +32,7 @@ from nlp_core.report.cell import (
     find_folder,
     match_cells,
     name_stage,
+    read_events,
     read_predictions,
     read_trained,
 )
@@ -227,14 +227,7 @@ def _read_learning(folder: Path, cell: TrainedCell) -> Curves:
 
 
 def _read_validations(folder: Path) -> Iterator[Mapping[str, Any]]:
-    path = folder / HISTORY
-    try:
-        with path.open(encoding="utf-8") as lines:
-            yield from (note for line in lines if (note := json.loads(line))["event"] == "validate")
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataError(
-            f"{path}: the file is damaged: found a line that is not an event; train the cell again."
-        ) from error
+    return (event for event in read_events(folder) if event["event"] == "validate")
 
 
 def _build_result(

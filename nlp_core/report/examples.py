@@ -27,9 +27,9 @@ from nlp_core.files import replacing
 from nlp_core.kinds import KINDS, LABEL, TAGS
 from nlp_core.metrics import Predictions, has_metric, measure
 from nlp_core.metrics.ranking import ALMOST_SURE
-from nlp_core.report.cell import CellTask, TrainedCell
+from nlp_core.report.cell import CellTask, TrainedCell, read_events
 from nlp_core.report.results import Record
-from nlp_core.statistics import SumScore, WeightedScore, build_score, find_summing
+from nlp_core.statistics import WeightedScore, build_score, build_sum_score, find_summing
 
 FACTS = b"tasks"
 SUMS = "sums of "
@@ -58,6 +58,10 @@ def write_examples(
 
     Args:
         kept_splits: those besides the reported ones.
+
+    Raises:
+        DataError: no task has predictions of a kept split, or the history of an encoder lacks the
+            sums.
     """
     tables = [
         _read_history(folder if seed == cell.seeds[0] else folder / f"{SEED}{seed}", seed, name)
@@ -67,6 +71,11 @@ def write_examples(
         for name, task in sorted(cell.tasks.items())
     ]
     whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    if missing := sorted({*kept_splits} - {*whole["split"].unique().to_pylist()}):
+        raise DataError(
+            f"{folder}: kept_splits: found no predictions of the split '{missing[0]}'; name a "
+            "split that chooses the epoch or that a task reports."
+        )
     facts = {
         name: TaskFacts(**task.model_dump()).model_dump()
         for name, task in sorted(cell.tasks.items())
@@ -102,12 +111,22 @@ class Runs:
 
     def build_score(self, metric: str) -> WeightedScore | None:
         """Return a metric of the seeds, or None if it cannot be resampled quickly."""
-        if not self.summands:
+        if not stores_sums(self.task):
             return build_score(self.task.kind, metric, self.predictions)
-        if metric not in self.summands:
-            return None
         found = find_summing(self.task.kind, metric)
-        return found and SumScore(np.stack(self.summands[metric]), found.combine)
+        if found is None or metric not in self.summands:
+            return None
+        return build_sum_score(found, np.stack(self.summands[metric]))
+
+    @property
+    def units(self) -> tuple[float, ...]:
+        """What two rows have in common if they were measured on the same examples.
+
+        The pieces of a document are those of an encoder's tokenizer.
+        """
+        if not KINDS.get(self.task.kind).is_auxiliary:
+            return self.ids
+        return (*self.ids, *self.summands["perplexity"][0][:, 1])
 
     def measure(self) -> Iterator[dict[str, float]]:
         """Yield the metrics of each seed."""
@@ -159,7 +178,7 @@ def read_runs(path: Path) -> list[Runs]:
             if rows[column].null_count:
                 continue  # of another split
             runs.summands.setdefault(column.removeprefix(SUMS), []).append(_stack(rows[column]))
-        if not runs.summands:
+        if not stores_sums(task):
             runs.predictions.append(_build(rows, task))
     return list(found.values())
 
@@ -198,6 +217,10 @@ def stores_sums(task: TaskFacts | CellTask) -> bool:
     return kind.writes_text or kind.has_passages or kind.is_auxiliary
 
 
+def _list_seeds(seed: int, size: int) -> pa.Array:
+    return pa.array([seed] * size, pa.int16() if seed < LARGE_SEED else pa.int64())
+
+
 def _read_seed(
     folder: Path, seed: int, name: str, task: CellTask, splits: Sequence[str]
 ) -> pa.Table:
@@ -205,7 +228,7 @@ def _read_seed(
     table = table.filter(pc.is_in(table["split"], pa.array(splits)))
     size = len(table)
     columns: dict[str, pa.Array] = {
-        "seed": pa.array([seed] * size, pa.int16() if seed < LARGE_SEED else pa.int64()),
+        "seed": _list_seeds(seed, size),
         "task": pa.array([name] * size, pa.string()),
         "split": table["split"],
         "selection": table["selection"],
@@ -222,15 +245,14 @@ def _read_seed(
 
 def _read_history(folder: Path, seed: int, name: str) -> pa.Table:
     """Return what a pretrained seed measured of each text, a row for each document."""
-    path, tables = folder / HISTORY, []
-    events = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    for event in (event for event in events if "sums" in event):
+    tables = []
+    for event in (event for event in read_events(folder) if "sums" in event):
         sums, size = event["sums"], len(event["documents"])
         facts = {"task": name, "split": event["split"], "selection": event["at"]}
         tables.append(
             pa.table(
                 {
-                    "seed": pa.array([seed] * size, pa.int16()),
+                    "seed": _list_seeds(seed, size),
                     **{key: [value] * size for key, value in facts.items()},
                     "id": pa.array(event["documents"], pa.int32()),
                     **{f"{SUMS}{metric}": terms for metric, terms in sorted(sums.items())},
@@ -239,8 +261,8 @@ def _read_history(folder: Path, seed: int, name: str) -> pa.Table:
         )
     if not tables:
         raise DataError(
-            f"{path}: found no sums of documents, which earlier code did not keep; pretrain the "
-            "encoder again."
+            f"{folder / HISTORY}: found no sums of documents, which earlier code did not keep; "
+            "pretrain the encoder again."
         )
     return pa.concat_tables(tables, promote_options="permissive")
 

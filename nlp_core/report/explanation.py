@@ -1,5 +1,6 @@
 """Where the numbers of a cell come from: data, model, recipe, seeds, machine, commands, commit."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -95,15 +96,20 @@ def _describe(item: CellConfig, found: CellResult | None, params: Params) -> dic
 
 
 def _list_scores(comparison: Comparison, cell: str) -> Iterator[tuple[str, str]]:
-    for entry in comparison.entries:
-        if entry.cell != cell:
-            continue
+    shown = [
+        (part.config.title, f"{entry.row}, {entry.column}, {entry.metric}", entry)
+        for part in comparison.parts
+        for entry in part.entries
+        if entry.cell == cell
+    ]
+    counts = Counter(name for _, name, _ in shown)
+    for title, name, entry in shown:
         ours = "not run"
         if entry.ours is not None:
             ours = format_score(entry.ours)
         published = entry.number.value
         compared = "" if published is None else f"; published {published:.2f}: {entry.verdict.text}"
-        yield f"{entry.row}, {entry.column}, {entry.metric}", ours + compared
+        yield f"{name} of {title}" if counts[name] > 1 else name, ours + compared
 
 
 def _list_data(tasks: Iterable[str], found: CellResult | None) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from nlp_core.config.base import read_mapping
 from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import UsageError
+from nlp_core.kinds import KINDS
 from nlp_core.metrics import Predictions, is_lower_better, measure
 from nlp_core.prediction.trained_folder import PREDICTIONS, RUN, read_trained_folder
 from nlp_core.report.cell import read_predictions
@@ -26,6 +27,9 @@ from nlp_core.statistics import (
     name_groups,
     resample,
 )
+
+OF_LAST_LABEL = {"f1", "precision", "recall", "auc", "average_precision"}
+"""Metrics of the positive label, which is the last one."""
 
 
 class MeasuredRun(NamedTuple):
@@ -123,10 +127,22 @@ def compare_runs(runs: Sequence[MeasuredRun]) -> list[MetricComparison]:
 def _share_labels(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
     """Return runs that have the labels of all of them: a mean over labels needs the same ones.
 
-    A run gives no probability to the labels of others.
+    A run gives no probability to the labels of others. The label that F1 and areas are of is the
+    last one, and stays the last one.
+
+    Raises:
+        UsageError: the runs have other last labels, and are measured by them.
     """
     most_first = sorted((run.predictions.labels for run in runs), key=len, reverse=True)
     labels = list(dict.fromkeys(label for own in most_first for label in own))
+    last = list(dict.fromkeys(own[-1] for own in most_first if own))
+    if len(last) == 1:
+        labels = [label for label in labels if label != last[0]] + last
+    elif KINDS.get(runs[0].kind).has_label and (named := OF_LAST_LABEL & {*runs[0].metrics}):
+        raise UsageError(
+            f"{runs[0].name}: found runs whose last labels are {' and '.join(last[:2])}, but "
+            f"{min(named)} is of the last label; train them on files with the same labels."
+        )
     found = []
     for run in runs:
         own, score = [*run.predictions.labels], run.predictions.score

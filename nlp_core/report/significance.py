@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from nlp_core.kinds import KINDS
-from nlp_core.metrics import is_lower_better
+from nlp_core.metrics import is_in_points, is_lower_better
 from nlp_core.report.comparison import Comparison, Entry
 from nlp_core.report.examples import Runs, read_all_runs
 from nlp_core.report.markdown import render_rows
@@ -55,8 +55,9 @@ class ColumnFinding:
         part: title of the part.
         units: how many were resampled.
         unit: what they are: examples, questions or queries.
-        resolution: the smallest difference that this split can show, in points; None for one row,
-            or if no resample shows a difference.
+        resolution: the smallest difference that this split can show; None for one row, or if no
+            resample shows a difference.
+        measure: what its number is followed by: points, or nothing.
         pairs: how many of the pairs of rows are significant, and how many there are.
     """
 
@@ -67,15 +68,16 @@ class ColumnFinding:
     units: int
     unit: str
     resolution: float | None
+    measure: str
     pairs: tuple[int, int]
 
 
 class _Scored(NamedTuple):
-    """A score, what its units are, and the row numbers of its examples in the official file."""
+    """A score, what its units are, and what identifies them; see `Runs.units`."""
 
     unit: str
     score: WeightedScore
-    ids: tuple[int, ...]
+    ids: tuple[float, ...]
 
 
 Key = tuple[str | None, str]
@@ -116,6 +118,7 @@ class _Column:
             units=next(iter(self.scores.values())).shape[1],
             unit=self.unit,
             resolution=median(spreads) if spreads else None,
+            measure=" points" if is_in_points(first.metric) else "",
             pairs=(sum(value < LEVEL for value in p_values.values()), len(p_values)),
         )
 
@@ -206,7 +209,7 @@ def _build_scores(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) ->
             metric = item.find_metric(name)
             score = None if metric is None else item.build_score(metric)
             if score is not None:
-                found[cell, name] = _Scored(KINDS.get(item.task.kind).unit, score, item.ids)
+                found[cell, name] = _Scored(KINDS.get(item.task.kind).unit, score, item.units)
     return found
 
 
@@ -261,6 +264,6 @@ def _describe_tests(finding: ColumnFinding) -> Iterator[str]:
         yield f"{significant} of {pairs} differences {verb} significant."
     if finding.resolution is not None:
         yield (
-            f"This split resolves differences of about {finding.resolution:.1f} points "
+            f"This split resolves differences of about {finding.resolution:.1f}{finding.measure} "
             "(80 % power)."
         )

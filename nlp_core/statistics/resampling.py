@@ -28,7 +28,7 @@ ROUNDS = 2000
 SWAP_ROUNDS = 9999
 CONFIDENCE = 0.95
 LEVEL = 0.05
-POWER_FACTOR = 2.8015  # the 97.5 % quantile of the normal distribution plus its 80 % quantile
+POWER = 0.8
 TIE = 1e-9  # points: rounding must not make an equal difference a smaller one
 CHUNK = 500  # rounds at a time: memory stays below 100 MB for 10,000 examples
 BLOCK = 25  # rounds of a chunk whose masks are floats at one time, so that they stay in the cache
@@ -67,7 +67,7 @@ class Resamples(NamedTuple):
             draw the same examples, so differences of two cells are paired by example.
         seed_variance: the variance of the mean that comes from the seeds.
         num_units: that were resampled; 0 for a difference.
-        highest: the largest possible value.
+        bounds: the smallest and the largest possible value.
     """
 
     mean: float
@@ -75,30 +75,35 @@ class Resamples(NamedTuple):
     seed_variance: float
     num_seeds: int
     num_units: int = 0
-    highest: float = math.inf
+    bounds: tuple[float, float] = -math.inf, math.inf
 
     @property
     def interval(self) -> Interval:
         """Where the mean over all seeds and all examples is, with 95 % confidence.
 
         A percentile interval of the examples and a t interval of the seeds; the squared distances
-        of the limits from the mean are added. No limit is above `highest`. Where every answer is
-        right no resample can show an error, so the interval is the exact one of a proportion.
+        of the limits from the mean are added. No limit is out of bounds. Where every answer is
+        right no resample can show an error, and where every answer is wrong none a right one, so
+        the interval is the exact one of a proportion.
 
         Source: Zou and Donner 2008 (construction of confidence limits about effect measures);
             Clopper and Pearson 1934 (confidence limits of the binomial).
         """
         tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+        lowest, highest = self.bounds
+        if self.mean >= highest - TIE:
+            return Interval(highest * tails[0] ** (1 / self.num_units), highest)
+        if self.mean <= TIE and lowest == 0 and math.isfinite(highest):
+            return Interval(lowest, highest * (1 - tails[0] ** (1 / self.num_units)))
         # NaN: an area of a resample without examples of both classes
-        if np.nanmin(self.rounds) >= self.highest - TIE:
-            return Interval(self.highest * tails[0] ** (1 / self.num_units), self.highest)
         low, high = np.nanquantile(self.rounds, tails)
         reach = 0.0
         if self.seed_variance > 0:
             quantile = float(stdtrit(self.num_seeds - 1, tails[1]))
             reach = quantile * math.sqrt(self.seed_variance)
-        below, above = math.hypot(self.mean - low, reach), math.hypot(high - self.mean, reach)
-        return Interval(self.mean - below, min(self.mean + above, self.highest))
+        distances = max(self.mean - low, 0.0), max(high - self.mean, 0.0)
+        below, above = (math.hypot(distance, reach) for distance in distances)
+        return Interval(max(self.mean - below, lowest), min(self.mean + above, highest))
 
 
 def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Resamples:
@@ -117,7 +122,7 @@ def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Re
         resampled = float(np.nanmean(values_RS.var(1, ddof=1)))
         variance = max(2 * float(values_S.var(ddof=1)) - resampled, 0.0) / num_seeds
     mean = float(values_S.mean())
-    return Resamples(mean, values_RS.mean(1), variance, num_seeds, num_units, score.highest)
+    return Resamples(mean, values_RS.mean(1), variance, num_seeds, num_units, score.bounds)
 
 
 def find_p_value(first: Resamples, second: Resamples) -> float:
@@ -134,8 +139,10 @@ def find_p_value(first: Resamples, second: Resamples) -> float:
 
 
 def measure_spread(first: Resamples, second: Resamples) -> float:
-    """Return the smallest true difference that a test would find in 4 of 5 trials, in points."""
-    return POWER_FACTOR * math.sqrt(_measure_error(first, second).variance)
+    """Return the smallest true difference that one test would find in 4 of 5 trials."""
+    variance, freedom = _measure_error(first, second)
+    quantiles = stdtrit(freedom, [(1 + CONFIDENCE) / 2, POWER])
+    return float(quantiles.sum()) * math.sqrt(variance)
 
 
 def _measure_error(first: Resamples, second: Resamples) -> Error:

@@ -22,8 +22,10 @@ from nlp_core.metrics import METRICS, Area, Decision, Predictions, parse_metric
 from nlp_core.metrics.ranking import QUESTION_SCORES, score_questions
 from nlp_core.metrics.retrieval import score_queries
 from nlp_core.statistics.summands import (
+    POINTS,
     Combine,
     Numbers,
+    Summing,
     add_up,
     average,
     correlate,
@@ -31,7 +33,6 @@ from nlp_core.statistics.summands import (
 )
 
 Counts: TypeAlias = NDArray[np.uint8]
-POINTS = 100.0
 MOST_EXACT = 2**24  # of the whole numbers that float32 has without gaps from 0
 MOST_ROUNDS = 500  # at a time, of an order
 MOST_UNITS = 4000  # of an order: the pairs of an area take up to 32 MB a seed then
@@ -63,9 +64,9 @@ class WeightedScore(ABC):
         """Return the numbers of seeds and of units."""
 
     @property
-    def highest(self) -> float:
-        """Return the largest possible value."""
-        return POINTS
+    def bounds(self) -> tuple[float, float]:
+        """Return the smallest and the largest possible value."""
+        return 0.0, POINTS
 
     @property
     def values(self) -> Numbers:
@@ -76,26 +77,37 @@ class WeightedScore(ABC):
 
 @dataclass(frozen=True)
 class SumScore(WeightedScore):
-    """A metric of sums over examples; `summands` are those of each seed and unit, [S, N, K]."""
+    """A metric of sums over examples.
+
+    Attributes:
+        summands: those of each seed and unit, [S, N, K].
+        is_of_labels: see `Summing`; such a metric is NaN, or leaves the label out, where only the
+            resample lacks it.
+    """
 
     summands: Numbers
     combine: Combine
-    most: float = POINTS
+    lowest: float = 0.0
+    highest: float = POINTS
+    is_of_labels: bool = False
 
     def evaluate(self, counts_RN: Counts) -> Numbers:
         num_seeds, num_units, num_summands = self.summands.shape
         # those of all seeds side by side: one product
         values = downcast_if_exact(self.summands.swapaxes(0, 1).reshape(num_units, -1))
         sums = (counts_RN.astype(values.dtype) @ values).astype(np.float64)
-        return self.combine(sums.reshape(-1, num_seeds, num_summands))
+        sums_RSK = sums.reshape(-1, num_seeds, num_summands)
+        if self.is_of_labels:
+            return self.combine(sums_RSK, self.summands.sum(1))
+        return self.combine(sums_RSK)
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.summands.shape[0], self.summands.shape[1]
 
     @property
-    def highest(self) -> float:
-        return self.most
+    def bounds(self) -> tuple[float, float]:
+        return self.lowest, self.highest
 
 
 class InfluenceScore(WeightedScore):
@@ -198,6 +210,10 @@ class RankScore(InfluenceScore):
         return len(self.predictions), len(self.target)
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        return -POINTS, POINTS
+
+    @property
     def num_orders(self) -> int:
         return math.factorial(len(self.target))
 
@@ -261,8 +277,15 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
     if (group := runs[0].group) is not None:
         units = np.unique(group, return_inverse=True)[1]
         summands_SNK = np.stack([add_up(seed_NK, units) for seed_NK in summands_SNK])
-    make = PearsonScore if metric == "pearson" else SumScore
-    return make(summands_SNK, found.combine, POINTS if known.in_points else math.inf)
+    return build_sum_score(found, summands_SNK, PearsonScore if metric == "pearson" else SumScore)
+
+
+def build_sum_score(
+    summing: Summing, summands_SNK: Numbers, make: type[SumScore] = SumScore
+) -> SumScore:
+    return make(
+        summands_SNK, summing.combine, summing.lowest, summing.highest, summing.is_of_labels
+    )
 
 
 def _count_labels(run: Predictions) -> int:

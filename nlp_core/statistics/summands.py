@@ -6,6 +6,7 @@ Shape letters: N examples, K summands, L labels.
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import chain
+from math import inf
 from operator import eq
 from typing import NamedTuple, TypeAlias
 
@@ -27,9 +28,13 @@ from reglue_runtime.decoding import find_spans
 
 Numbers: TypeAlias = NDArray[np.floating]
 Summands = Callable[[Predictions], list[list[float]] | Numbers | NDArray[np.bool_]]
-Combine = Callable[[Numbers], Numbers]
-"""From the sums [..., K] to the metric [...], in points."""
+Combine = Callable[..., Numbers]
+"""From the sums [..., K] to the metric [...], in points.
 
+That of a metric of labels also takes the sums [S, K] of all examples.
+"""
+
+POINTS = 100.0
 MOST_LABELS = 200  # whose summands of 10,000 examples take 48 MB
 ROUNDING = 1e-12  # share of a sum of squares
 
@@ -37,13 +42,19 @@ ROUNDING = 1e-12  # share of a sum of squares
 class Summing(NamedTuple):
     """How a metric is a function of sums over examples.
 
-    `most_labels`: of more labels there are no summands, or they take too much memory; None: any
-    number of labels will do.
+    Attributes:
+        most_labels: of more labels there are no summands, or they take too much memory; None: any
+            number of labels will do.
+        lowest, highest: the possible values.
+        is_of_labels: whether it is undefined where no example has a label, and none is predicted.
     """
 
     list_summands: Summands
     combine: Combine
     most_labels: int | None = None
+    lowest: float = 0.0
+    highest: float = POINTS
+    is_of_labels: bool = False
 
 
 def find_summing(kind: str, metric: str) -> Summing | None:
@@ -63,10 +74,15 @@ def average(sums: Numbers) -> Numbers:
     return found
 
 
-def _f1(sums: Numbers) -> Numbers:
-    """Combine hits, predictions and answers."""
+def _f1(sums: Numbers, whole: Numbers | None = None) -> Numbers:
+    """Combine hits, predictions and answers.
+
+    Without predictions and answers it is 0; NaN if all examples, whose sums are `whole`, have some.
+    """
     both = sums[..., 1] + sums[..., 2]
     found: Numbers = 200 * sums[..., 0] / np.where(both > 0, both, 1)
+    if whole is not None:
+        found = np.where((both == 0) & (whole[..., 1] + whole[..., 2] > 0), np.nan, found)
     return found
 
 
@@ -139,10 +155,18 @@ def _list_labels_of_sentences(run: Predictions) -> Numbers:
     return add_up(_list_each_label(Predictions(run.labels, *pooled)), units)
 
 
-def _average_f1(sums: Numbers) -> Numbers:
-    """Combine what `_list_each_label` lists: the mean F1 over labels."""
-    found: Numbers = _f1(np.stack(np.split(sums, 3, axis=-1), -1)).mean(-1)
+def _average_f1(sums: Numbers, whole: Numbers | None = None) -> Numbers:
+    """Combine what `_list_each_label` lists: the mean F1 over labels; NaN ones are left out."""
+    each = _f1(_stack_parts(sums), None if whole is None else _stack_parts(whole))
+    is_known = ~np.isnan(each)
+    count = is_known.sum(-1)
+    total = np.where(is_known, each, 0.0).sum(-1)
+    found: Numbers = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return found
+
+
+def _stack_parts(sums: Numbers) -> Numbers:
+    return np.stack(np.split(sums, 3, axis=-1), -1)
 
 
 def _list_products(run: Predictions) -> Numbers:
@@ -226,30 +250,30 @@ def _list_scores(
 
 SUMMANDS: dict[str, Summing] = {
     "accuracy": Summing(_list_hits, average),
-    "f1": Summing(_list_positives, _f1),
-    "matthews": Summing(_list_binary_products, correlate, 2),
-    "pearson": Summing(_list_products, correlate),
-    "rmse": Summing(_list_squares, _combine_squares),
+    "f1": Summing(_list_positives, _f1, is_of_labels=True),
+    "matthews": Summing(_list_binary_products, correlate, 2, lowest=-POINTS),
+    "pearson": Summing(_list_products, correlate, lowest=-POINTS),
+    "rmse": Summing(_list_squares, _combine_squares, highest=inf),
 }
 F1_OF_LABELS: dict[str, Summing] = {
-    "macro_f1": Summing(_list_each_label, _average_f1, MOST_LABELS),
-    "micro_f1": Summing(_list_pooled_labels, _f1),
+    "macro_f1": Summing(_list_each_label, _average_f1, MOST_LABELS, is_of_labels=True),
+    "micro_f1": Summing(_list_pooled_labels, _f1, is_of_labels=True),
 }
 LABEL_SUMMANDS = SUMMANDS | F1_OF_LABELS
 SET_SUMMANDS = {"exact_match": Summing(_list_set_hits, average)} | F1_OF_LABELS
 TAG_SUMMANDS: dict[str, Summing] = {
-    "f1": Summing(_list_entities, _f1),
-    "slot_f1": Summing(_list_entities, _f1),
+    "f1": Summing(_list_entities, _f1, is_of_labels=True),
+    "slot_f1": Summing(_list_entities, _f1, is_of_labels=True),
     "intent_accuracy": Summing(_list_intents, average),
     "frame_accuracy": Summing(_list_hits, average),
 }
 DOCUMENT_SUMMANDS: dict[str, Summing] = {
     "accuracy": Summing(_list_label_hits, average),
-    "macro_f1": Summing(_list_labels_of_sentences, _average_f1, MOST_LABELS),
+    "macro_f1": Summing(_list_labels_of_sentences, _average_f1, MOST_LABELS, is_of_labels=True),
 }
 TREE_SUMMANDS: dict[str, Summing] = {
     "exact_match": Summing(_list_hits, average),
-    "bracket_f1": Summing(_list_brackets, _f1),
+    "bracket_f1": Summing(_list_brackets, _f1, is_of_labels=True),
     "validity": Summing(_list_valid_trees, average),
 }
 TEXT_SUMMANDS: dict[str, Summing] = {
@@ -259,11 +283,11 @@ TEXT_SUMMANDS: dict[str, Summing] = {
     "chrf": Summing(count_chrf, partial(np.apply_along_axis, combine_chrf, -1)),
 }
 LANGUAGE_SUMMANDS: dict[str, Summing] = {
-    "perplexity": Summing(_list_logarithms, _exponentiate),
+    "perplexity": Summing(_list_logarithms, _exponentiate, lowest=1.0, highest=inf),
     "accuracy": Summing(_list_right_pieces, average),
     # of what pre-training predicts besides masked pieces
     "detection_accuracy": Summing(_list_hits, average),
-    "detection_f1": Summing(_list_positives, _f1),
+    "detection_f1": Summing(_list_positives, _f1, is_of_labels=True),
     "original": Summing(_list_hits, average),
 }
 SPAN_SUMMANDS: dict[str, Summing] = {

@@ -40,7 +40,9 @@ def compare_numbers(train: NDArray[np.float64], other: NDArray[np.float64]) -> S
 
     if not len(train) or not len(other):
         return None
-    found = ks_2samp(train, other, method="asymp")
+    # two numbers in all say nothing
+    method = "asymp" if len(train) + len(other) > 2 else "exact"
+    found = ks_2samp(train, other, method=method)
     return Shift(distance=float(found.statistic), p=float(found.pvalue))
 
 
