@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from nlp_core.cli import main
+from nlp_core.cli.predict import _format_cell
 from nlp_core.config.user_data import DataConfig
 from nlp_core.errors import ConfigError
 from nlp_core.prediction.predictor import Predictor
@@ -51,6 +52,28 @@ def test_a_file_keeps_its_cells_and_an_archive_stays(
     before = Path("a.zip").read_bytes()
     assert "-o names a ZIP or gzip file" in fail(capsys, *call, "a.zip", "-o", "a.zip")
     assert Path("a.zip").read_bytes() == before
+
+
+def test_an_output_named_parquet_is_refused_if_the_data_are_not(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["predict", str(trained / "out"), "--data", str(trained / "dev.tsv"), "-o", "p.parquet"]
+    assert "p.parquet: found a name that says parquet, but this model's data" in fail(capsys, *call)
+    assert not Path("p.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("two\nlines", '"two\\nlines"'),
+        ("a\tb", '"a\\tb"'),
+        ("plain", "plain"),
+        (["a", "b"], "a b"),
+        (0.5, "0.5"),
+    ],
+)
+def test_a_cell_of_standard_output_has_no_breaks(value: object, shown: str) -> None:
+    assert _format_cell(value) == shown
 
 
 class Typed:

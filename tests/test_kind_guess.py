@@ -20,6 +20,7 @@ from nlp_core.kinds import (
     DIALOGUE,
     MULTI_LABEL,
     PARSING,
+    RANKING,
     REGRESSION,
     SPAN,
     TAGGING,
@@ -62,9 +63,18 @@ def test_a_missing_number_does_not_make_labels_of_numbers(tmp_path: Path) -> Non
     found = guess_kind(path).kind
     assert found == REGRESSION
     guess = guess_data(path, found)
-    assert guess.doubts["label"] == "1 of the first rows have no number"
+    assert guess.doubts["label"] == "1 of the first rows has no number"
     with pytest.raises(DataError, match="line 42: found '' in 'stars', expected a number"):
         list(read_examples(path, guess.data))
+
+
+def test_candidates_by_the_documented_names_are_a_ranking(tmp_path: Path) -> None:
+    rows = [
+        f"who won {number // 3}?,team {number},{int(number % 3 == 0)}\n" for number in range(60)
+    ]
+    for question in ("question", "query"):
+        path = put(tmp_path / "rank.csv", f"{question},candidate,label\n" + "".join(rows))
+        assert guess_kind(path).kind == RANKING
 
 
 def test_blank_lines_before_a_table_say_nothing(tmp_path: Path) -> None:

@@ -162,3 +162,14 @@ def test_a_bundle_and_the_service_answer_with_the_label(place: Path) -> None:
         assert "odd" not in [item["label"] for item in every]
     with pytest.raises(BundleError, match="expected a list"):
         bundle.predict("a text")
+
+
+def test_a_file_without_a_known_label_is_an_error(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows(place / "a.tsv", 60, 0)
+    write_rows(place / "b.tsv", 0, 0, "the bed\trooms", "a view\tcellar", seed=1)
+    main(["train", "a.tsv", *QUICK, "-o", "out"])
+    said = fail(capsys, "test", "out", "--data", "b.tsv")
+    assert "b.tsv: line 2: found the label 'rooms' and none that the training file has" in said
+    assert "Did you mean 'room'? Is it the column of the label?" in said

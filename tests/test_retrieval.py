@@ -163,6 +163,8 @@ def test_an_encoder_is_measured_without_training(tmp_path: Path) -> None:
             "line 2: found no column 'passages'. Did you mean 'passage'?",
         ),
         (["index", "faq", "--data", "blank.jsonl", "-o", "x"], "line 2: found no words in"),
+        (["index", "faq", "--data", "spaces.txt", "-o", "x"], "line 3: found no words, expected a"),
+        (["index", "faq", "--data", "empty.txt", "-o", "x"], "empty.txt: found only blank lines"),
         (["retrieve", "faq", "faq", "a"], "found no index (index.json is missing)"),
         (["retrieve", "faq", "faq.index"], "expected either queries or --data with -o"),
         (["retrieve", "faq", "faq.index", " "], "found a query without words"),
@@ -180,6 +182,8 @@ def test_mistakes_are_reported(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("blank.jsonl").write_text('{"passage": "a b"}\n{"passage": " "}\n')
+    Path("spaces.txt").write_text("a b\n\n   \n")
+    Path("empty.txt").write_text("\n\n")
     assert message in fail(capsys, *arguments)
     assert not Path("x").exists()
     assert not Path("x.tsv").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 from nlp_core.cli.output import add_plugin, show_log
 from nlp_core.data.archive import open_data
 from nlp_core.encoders.folder import find_encoder
-from nlp_core.errors import ConfigError
+from nlp_core.errors import UsageError
 from nlp_core.files import check_replaceable
 from nlp_core.prediction.bundle_retriever import BundleRetriever
 from nlp_core.prediction.passage_index import NOTE, Embedder, write_index
@@ -43,20 +43,20 @@ def open_retriever(options: argparse.Namespace) -> Embedder:
     """Return the model that the arguments name.
 
     Raises:
-        ConfigError: it is not for retrieval, or an argument does not fit it.
+        UsageError: it is not for retrieval, or an argument does not fit it.
         DataError: the folder holds no whole model.
     """
     if (options.folder / MANIFEST).is_file():
         if options.seed is not None or options.plugin:
-            raise ConfigError(f"--seed, --plugin: '{options.folder}' is a bundle; leave them out.")
+            raise UsageError(f"--seed, --plugin: '{options.folder}' is a bundle; leave them out.")
         return BundleRetriever(options.folder)
     if is_trained(options.folder):
         trained = TrainedModel.open(options.folder, seed=options.seed, plugins=options.plugin)
         return Retriever.of_trained(trained)
     if options.seed is not None:
-        raise ConfigError(f"--seed: '{options.folder}' is not a trained cell; leave it out.")
+        raise UsageError(f"--seed: '{options.folder}' is not a trained cell; leave it out.")
     if options.plugin:
-        raise ConfigError(f"--plugin: '{options.folder}' is a pretrained encoder; leave it out.")
+        raise UsageError(f"--plugin: '{options.folder}' is a pretrained encoder; leave it out.")
     return Retriever.of_encoder(find_encoder(str(options.folder)))
 
 

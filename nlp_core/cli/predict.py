@@ -8,6 +8,7 @@ Examples:
 import argparse
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ GROUP = "train on your own file"
 PLACE = 6
 HAS_JSON = True
 END = "exit"
+BREAK = re.compile(r"[\n\r\t]")
+"""What a cell of standard output is quoted for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +134,9 @@ def _join(texts: Sequence[str]) -> str | Sequence[str]:
 def _format_cell(value: object) -> str:
     if isinstance(value, list) and not any(isinstance(item, dict) for item in value):
         return " ".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and not BREAK.search(value):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _ask(predictor: Predictor, confidence_of: list[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from nlp_core.cli.index import add_model, open_retriever
 from nlp_core.cli.output import check_output, print_json, show_log
 from nlp_core.data.archive import open_data
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import DataError, UsageError
 from nlp_core.files import format_cells, replacing
 from nlp_core.prediction.file_prediction import DIGITS, refuse_taken
 from nlp_core.prediction.passage_index import FoundPassage, PassageIndex, read_texts
@@ -60,19 +60,19 @@ def run(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     if bool(options.query) == (options.data is not None):
-        raise ConfigError("retrieve: expected either queries or --data with -o.")
+        raise UsageError("retrieve: expected either queries or --data with -o.")
     if (options.data is None) != (options.output is None):
-        raise ConfigError("retrieve: found one of --data and -o, expected both or neither.")
+        raise UsageError("retrieve: found one of --data and -o, expected both or neither.")
     if options.k < 1:
-        raise ConfigError(f"-k: found {options.k}, expected 1 or more.")
+        raise UsageError(f"-k: found {options.k}, expected 1 or more.")
     if any(not query.strip() for query in options.query):
-        raise ConfigError("retrieve: found a query without words, expected some.")
+        raise UsageError("retrieve: found a query without words, expected some.")
     if any(query != query.encode(errors="replace").decode() for query in options.query):
-        raise ConfigError("retrieve: found a query with bytes that are not UTF-8, expected text.")
+        raise UsageError("retrieve: found a query with bytes that are not UTF-8, expected text.")
     if options.output is not None and options.output.suffix != ".jsonl":
-        raise ConfigError(f"{options.output}: expected a name that ends in .jsonl.")
+        raise UsageError(f"{options.output}: expected a name that ends in .jsonl.")
     if options.data is None and options.column is not None:
-        raise ConfigError("--column: found no --data, whose column it is; leave it out.")
+        raise UsageError("--column: found no --data, whose column it is; leave it out.")
     if options.data is not None:
         check_output(options.output, options.data)
 

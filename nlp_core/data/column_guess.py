@@ -1,14 +1,13 @@
 """Guess which column of a table is the text and which the label, from names and values."""
 
-import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
+from nlp_core.data.number_guess import drop_missing, find_numbers, is_numeric
 from nlp_core.data.readers.entities import EntityError, parse_entities
-from nlp_core.data.readers.lines import parse_number
 from nlp_core.kinds import Kind
 from reglue_runtime.text import CJK_WORD
 from reglue_runtime.tree import TreeError, list_constituents, list_leaves, opens
@@ -16,7 +15,7 @@ from reglue_runtime.tree import TreeError, list_constituents, list_leaves, opens
 PAIR_NAMES = (
     "sentence1 sentence2 sentence_a sentence_b text1 text2 text_a text_b premise hypothesis "
     "question1 question2 question answer question sentence question passage query document "
-    "query passage query text a b"
+    "query passage query text question candidate query candidate a b"
 )
 """Pairs of names. In all these lists the usual names come first."""
 TEXT_NAMES = (
@@ -86,8 +85,9 @@ class Look:
         given = drop_missing(values)
         self.distinct = len(set(texts))
         self.words = sum(len(CJK_WORD.sub("x ", one).split()) for one in texts) / max(len(texts), 1)
-        self.is_number = bool(given) and all(is_numeric(text) for text in given)
-        self.is_whole = self.is_number and all(float(text).is_integer() for text in given)
+        numbers = find_numbers(given)
+        self.is_number = bool(numbers)
+        self.is_whole = self.is_number and all(number.is_integer() for number in numbers)
         self.is_count = self.is_whole and self.distinct == len(given) == len(texts) > 2
 
 
@@ -165,23 +165,6 @@ def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) ->
     if label is None:
         return Roles(texts, entities, doubts=doubts)
     return Roles(texts, label, entities, doubts=doubts)
-
-
-def drop_missing(values: Sequence[Any]) -> list[str]:  # Any: cells of JSON
-    """Return the values as texts, without empty ones."""
-    return [str(value) for value in values if value is not None and str(value).strip()]
-
-
-def describe_numbers(values: list[Any]) -> tuple[str, str]:  # Any: cells of JSON
-    """Return what a column of numbers holds, and a doubt if cells are empty."""
-    numbers = [float(value) for value in drop_missing(values)]
-    absent = len(values) - len(numbers)
-    doubt = f"{absent} of the first rows have no number" if absent else ""
-    return f"numbers from {min(numbers):g} to {max(numbers):g}", doubt
-
-
-def is_numeric(text: str) -> bool:
-    return not math.isnan(parse_number(text))
 
 
 def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:

@@ -17,7 +17,6 @@ from nlp_core.data.column_guess import (
     assign_entities,
     assign_roles,
     choose_texts,
-    describe_numbers,
     find_entities,
     is_header,
 )
@@ -29,6 +28,7 @@ from nlp_core.data.format_guess import (
     guess_format,
     guess_separator,
 )
+from nlp_core.data.number_guess import describe_numbers
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.json_array import ACCEPT, ANSWER, IGNORE
 from nlp_core.data.readers.lines import read_lines, write_points
@@ -90,6 +90,7 @@ def guess_texts(path: Path) -> DataConfig:
     """Guess how a file of unlabelled texts is read; .txt has a text per line."""
     check_file(path, find_folder_format(path))
     if path.suffix.lower() == ".txt":
+        check_rows(path)
         # a text never contains this separator
         whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
         return _build(CLASSIFICATION, {"format": "tsv", "label": NO_LABEL, **whole})

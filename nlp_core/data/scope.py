@@ -45,7 +45,10 @@ def admit_unseen(
 ) -> Split:
     """Return a split in which unknown labels count as wrong, and warn of them.
 
-    Candidates of a ranking, trees, and files without any known label keep theirs, an error later.
+    Candidates of a ranking and trees keep theirs, an error later.
+
+    Raises:
+        DataError: none of the labels is known.
     """
     found = dict(split.targets)
     for name in (LABEL, LABELS, TAGS):
@@ -55,8 +58,13 @@ def admit_unseen(
         counts = answers.words.count()
         known = {*targets[name], out_of_scope}
         unseen = sorted(counts.keys() - known, key=lambda label: answers.lines.get(label, 0))
-        if not counts.keys() & known:
-            continue
+        if unseen and not counts.keys() & known:
+            raise DataError(
+                f"{answers.where}: line {answers.lines.get(unseen[0], 1)}: found the label "
+                f"'{unseen[0]}' and none that the training file has. "
+                f"{suggest(unseen[0], [*targets[name]])} Is it the column of the label? See --set "
+                "data.label=..."
+            )
         found[name] = replace(answers, is_measured=True)
         if unseen:
             shown = ", ".join(f"'{label}' ({counts[label]})" for label in unseen[:SHOWN])

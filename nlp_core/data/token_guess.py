@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.column_guess import is_numeric
 from nlp_core.data.format_guess import SAMPLE
+from nlp_core.data.number_guess import is_numeric
 from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.user import UserExample, read_examples
 from nlp_core.data.scheme_detection import detect_scheme

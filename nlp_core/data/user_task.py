@@ -113,6 +113,8 @@ def read_user_task(
         splits = _part_scopes(splits, data)
         if "dev" not in splits:
             splits = splits | _hold_out(splits["train"], files["train"], cut.seed)
+        if data.kind.is_number:
+            _check_numbers(data, splits["train"], files["train"])
         targets = _list_labels(data, splits["train"], files["train"])
         for split, path in files.items():
             if split != "train":
@@ -195,6 +197,15 @@ def check_form(path: Path, data: DataConfig) -> None:
         read_questions(path, data)
     else:
         next(read_examples(path, data), None)
+
+
+def _check_numbers(data: DataConfig, train: Split, path: Path) -> None:
+    numbers = np.unique(np.asarray(train.targets[LABEL]))
+    if len(numbers) == 1:
+        raise DataError(
+            f"{path}: found only the number {numbers[0]:g} in the column '{data.label}', expected "
+            "different numbers; is it the column to predict? See data of the model file."
+        )
 
 
 def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from nlp_core.config.column import TEXTS
 from nlp_core.data.guess import guess_texts
 from nlp_core.data.readers.records import FileRecord
 from nlp_core.data.user_task import build_user_task
-from nlp_core.errors import ConfigError, DataError, UsageError
+from nlp_core.errors import DataError, UsageError
 from nlp_core.files import format_cells, replacing
 from nlp_core.kinds import CLASSIFICATION
 from nlp_core.prediction.file_prediction import DIGITS, read_chunks, refuse_taken, show_rows
@@ -56,7 +56,7 @@ def embed_file(
         DataError: the source is malformed, empty, or has a column `embedding`.
     """
     if target.suffix not in FORMS:
-        raise ConfigError(f"{target}: expected a name that ends in {' or '.join(FORMS)}.")
+        raise UsageError(f"{target}: expected a name that ends in {' or '.join(FORMS)}.")
     layer = predictor.find_layer(layer)
     write = _write_matrix if target.suffix == ".npy" else _write_lines
     with show_rows(predictor, source) as bar, replacing(target) as temporary:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
+from nlp_core.data.format_guess import SUFFIXES
 from nlp_core.data.guess import count_rows
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.records import FileRecord, read_records, refuse_row
@@ -49,6 +50,7 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
         confidence_of: labels whose probabilities become columns.
 
     Raises:
+        UsageError: the target's name says parquet and the data are not, or the reverse.
         ConfigError: the model has no such label.
         DataError: the source is malformed, or has a column that is to be written.
     """
@@ -56,6 +58,12 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
         raise UsageError(
             "--confidence-of: found a model of entities in texts, whose tags belong to tokens that "
             "the file does not have; leave it out."
+        )
+    named = SUFFIXES.get(target.suffix.lower(), predictor.data.format)
+    if (named == "parquet") != (predictor.data.format == "parquet"):
+        raise UsageError(
+            f"{target}: found a name that says {named}, but this model's data are "
+            f"{predictor.data.format} and so are its predictions; choose another name."
         )
     places = predictor.find_places(confidence_of)
     if predictor.data.format == "squad":

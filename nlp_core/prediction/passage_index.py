@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from nlp_core.config.base import read_mapping
 from nlp_core.data.guess import guess_texts
 from nlp_core.data.readers.records import FileRecord, read_records
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import DataError, UsageError, suggest
 from nlp_core.files import check_digest, digest_file, format_cells, replacing_folder, write_json
 from nlp_core.prediction.search import Vectors
 
@@ -85,7 +85,8 @@ def read_texts(path: Path, column: str | None, usual: str) -> Iterator[tuple[Fil
             raise record.refuse(f"found no column '{name}'. {hint} See --column")
         text = record.get_text(name)
         if not text.strip():
-            raise record.refuse(f"found no words in '{name}', expected a text")
+            where = f" in '{name}'" if data.header else ""
+            raise record.refuse(f"found no words{where}, expected a text; leave the row out")
         yield record, text
 
 
@@ -163,7 +164,7 @@ class PassageIndex:
         """Open a folder that `write_index` made.
 
         Raises:
-            ConfigError: the vectors come from another model.
+            UsageError: the vectors come from another model.
             DataError: the folder has no index, or not a whole one.
         """
         if not (folder / NOTE).is_file():
@@ -178,7 +179,7 @@ class PassageIndex:
                 f"{FORMAT_VERSION}; build the index again with `reglue index`."
             )
         if note.get("weights") != retriever.weights:
-            raise ConfigError(
+            raise UsageError(
                 f"{folder}: found vectors of another model, expected those of the model that reads "
                 "the queries; name that model, or build the index again with `reglue index`."
             )

@@ -13,7 +13,10 @@ from nlp_core.data.signature import NUM_BYTES, describe_content, name_content
 from nlp_core.errors import DataError
 
 ADVICE = "Correct the line or fetch the file again."
-ONE_A_LINE = "expected one object per line; `jq -c '.[]'` splits an array"
+ONE_A_LINE = (
+    "expected one object per line; `jq -c '.[]'` splits an array, and --set data.format=... names "
+    "another format"
+)
 DECIMAL_COMMA = re.compile(r"^(\s*[+-]?(?:0|\d+(?=,(?!\d{3}\s*$)))),(\d+\s*)$")
 """Of a number such as 3,5; 1,234 may be a thousand and more."""
 write_point = partial(DECIMAL_COMMA.sub, r"\1.\2")
