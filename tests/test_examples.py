@@ -13,13 +13,8 @@ from nlp_core.errors import DataError
 from nlp_core.metrics import Predictions, measure
 from nlp_core.report.cell import CellTask, TrainedCell, read_trained
 from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.report.examples import (
-    _list_scores,
-    find_examples,
-    measure_examples,
-    read_runs,
-    write_examples,
-)
+from nlp_core.report.example_writing import _list_scores, write_examples
+from nlp_core.report.examples import find_examples, measure_examples, read_runs
 from nlp_core.report.results import CellResult, read_results
 from nlp_core.site.breakdown import list_questions
 from nlp_core.statistics import build_score, resample

@@ -11,7 +11,8 @@ from nlp_core.files import digest_json, write_json
 from nlp_core.report.cell import TrainedCell
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.evaluation import evaluate_table
-from nlp_core.report.examples import measure_examples, read_runs, write_examples
+from nlp_core.report.example_writing import write_examples
+from nlp_core.report.examples import measure_examples, read_runs
 from nlp_core.report.table import write_report
 from nlp_core.statistics import resample
 from nlp_core.training.pretraining import pretrain_encoder

@@ -36,7 +36,8 @@ from nlp_core.report.cell import (
     read_predictions,
     read_trained,
 )
-from nlp_core.report.examples import find_examples, write_examples
+from nlp_core.report.example_writing import write_examples
+from nlp_core.report.examples import find_examples
 from nlp_core.report.results import (
     MEAN_SPLIT,
     CellResult,
