@@ -75,7 +75,10 @@ class Bundle:
         advance: Callable[[int], None] | None = None,
         abstain_below: float | Literal["auto"] | None = None,
     ) -> list[Prediction]:
-        """Predict a list of examples; the order and the batches change no prediction.
+        """Predict a list of examples; the order and the batches change only last bits of scores.
+
+        An int8 bundle has one scale for all numbers of a batch, so there `batch_size=1` keeps
+        examples from changing each other's scores.
 
         Args:
             examples: texts, lists of tokens, pairs of these, or dictionaries with columns.

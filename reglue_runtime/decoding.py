@@ -152,7 +152,8 @@ def _tag(
         tags = [labels[idx] for idx in path.tolist()]
         item: Prediction = {key: words, "tags": tags, "confidence": row.tolist()}
         if scheme is not None:
-            item["entities"] = find_entities(words, tags)
+            # the one token of a text without words stands nowhere
+            item["entities"] = [] if words == [EMPTY_TOKEN] else find_entities(words, tags)
         found.append(item)
     return found
 

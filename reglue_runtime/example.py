@@ -29,6 +29,10 @@ SPLITTERS = {
 }
 
 
+FEATURES = ("features.", "dense.", "token_dense.", "token_vectors.")
+"""How the names of columns besides texts begin."""
+
+
 class ExampleError(BundleError):
     """An example is not what the bundle reads; `place` is its index in the list, from 0."""
 
@@ -90,7 +94,18 @@ class Reader:
                 raise self._refuse(given, place)
             texts[name] = value if isinstance(value, str) else " ".join(tokens[key])
             _check_text([texts[name], *tokens[key]], place)
+        self._check_columns(columns, place)
         return InputExample(texts, tokens, columns, place)
+
+    def _check_columns(self, columns: Mapping[str, Any], place: int) -> None:
+        """Refuse a column that nothing reads, such as a misspelt one."""
+        if unread := [name for name in columns if not name.startswith(FEATURES)]:
+            begins = ", ".join(f"'{name}'" for name in FEATURES)
+            raise ExampleError(
+                place,
+                f"found the column '{unread[0]}', expected only {', '.join(self.names)}, their "
+                f"tokens, and columns whose names begin with {begins}.",
+            )
 
     def _read_document(self, columns: dict[str, Any], place: int) -> InputExample:
         """Return an example whose extras have the tokens of each sentence."""
@@ -105,6 +120,7 @@ class Reader:
         names = [part if isinstance(part, str) else " ".join(part) for part in parts]
         tokens = {"tokens": [word for row in words for word in row], SENTENCES: names}
         _check_text(tokens["tokens"], place)
+        self._check_columns(columns, place)
         return InputExample({}, tokens, {**columns, SENTENCES: [*map(len, words)]}, place)
 
     def _join_history(self, given: Any) -> list[str] | None:

@@ -103,8 +103,8 @@ def test_metrics_count_sentences() -> None:
     # of a: precision 1/2, recall 1; of b: precision 1, recall 2/3
     expected = {"accuracy": 75.0, "macro_f1": 100 * (2 / 3 + 4 / 5) / 2, "f1@b": 80.0}
     assert measure("document", [*expected], run) == pytest.approx(expected)
-    sums, combine, _ = _choose_summands(DOCUMENT)["accuracy"]
-    assert combine(np.array(sums(run)).sum(0)) == pytest.approx(75.0)
+    found = _choose_summands(DOCUMENT)["accuracy"]
+    assert found.combine(np.array(found.list_summands(run)).sum(0)) == pytest.approx(75.0)
 
 
 def test_documents_of_a_file_are_lists_or_texts(tmp_path: Path) -> None:

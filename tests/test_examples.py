@@ -12,9 +12,10 @@ from nlp_core.config.params import Params
 from nlp_core.errors import DataError
 from nlp_core.metrics import Predictions, measure
 from nlp_core.report.cell import CellTask, TrainedCell, read_trained
+from nlp_core.report.comparison import list_tables, read_comparison
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.report.example_writing import _list_scores, write_examples
-from nlp_core.report.examples import find_examples, measure_examples, read_runs
+from nlp_core.report.examples import find_examples, measure_examples, read_all_runs, read_runs
 from nlp_core.report.results import CellResult, read_results
 from nlp_core.site.breakdown import list_questions
 from nlp_core.statistics import build_score, resample
@@ -232,6 +233,20 @@ def test_kept_splits_are_runs_of_their_own(project: Path) -> None:
     assert all(runs.find_metric(f"{runs.split}.f1") == "f1" for runs in read_runs(other))
     with pytest.raises(DataError, match="kept_splits: found no predictions of the split 'dve'"):
         write_examples(other, folder, cell, ["dve"])
+
+
+def test_every_number_of_a_report_can_have_an_interval() -> None:
+    """The splits that a report names are among those whose predictions are committed."""
+    missing = []
+    for table in list_tables(ROOT):
+        runs = read_all_runs(table, ROOT)
+        for entry in read_comparison(table, ROOT).entries:
+            if entry.ours is None or entry.cell not in runs:
+                continue
+            known = (item.find_metric(entry.metric) for item in runs[entry.cell])
+            if not any(known):
+                missing.append((table, entry.cell, entry.metric))
+    assert not missing
 
 
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:

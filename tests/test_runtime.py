@@ -10,7 +10,8 @@ import pytest
 
 from reglue_runtime import Bundle, BundleError, bundle
 from reglue_runtime.crf_decoding import CRF, MANY_LABELS
-from reglue_runtime.example import ExampleError, Reader
+from reglue_runtime.decoding import _tag
+from reglue_runtime.example import ExampleError, InputExample, Reader
 from reglue_runtime.manifest import Manifest
 from reglue_runtime.text import EMPTY_TOKEN
 
@@ -181,3 +182,11 @@ def test_scores_that_are_no_numbers_have_a_path_all_the_same() -> None:
 def test_half_a_character_is_refused(example: Any) -> None:
     with pytest.raises(BundleError, match=r"example 2: found '\\ud800', half a character"):
         build(Counter()).predict(["a", example])
+
+
+def test_a_text_without_words_has_no_entity() -> None:
+    scores = np.array([[[0.1, 0.9]]], np.float32)
+    for words, expected in (([EMPTY_TOKEN], []), (["Rome"], ["LOC"])):
+        example = InputExample({"text": ""}, {"tokens": words}, {}, 0)
+        (found,) = _tag(scores, [example], labels=["O", "B-LOC"], scheme="BIO")
+        assert [entity["type"] for entity in found["entities"]] == expected

@@ -7,8 +7,9 @@ import re
 import shutil
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,10 @@ class Gate:
         self._predict = bundle.predict
         bundle.predict = self.predict  # type: ignore[method-assign]
 
-    def predict(self, examples: Sequence[Any], *, batch_size: int = 32) -> list[dict[str, Any]]:
+    def predict(self, examples: Sequence[Any], **options: Any) -> list[dict[str, Any]]:
         self.batches.append(len(examples))
         assert self.is_open.wait(60)
-        return self._predict(examples, batch_size=batch_size)
+        return self._predict(examples, **options)
 
 
 @pytest.fixture
@@ -233,7 +234,7 @@ def test_a_mistake_of_ours_is_answered_and_survived(
         [{"score": 1.5}],
     ]
 
-    def predict(examples: Sequence[Any], *, batch_size: int) -> Any:
+    def predict(examples: Sequence[Any], **options: Any) -> Any:
         result = results.pop(0)
         if isinstance(result, BaseException):
             raise result
@@ -247,12 +248,51 @@ def test_a_mistake_of_ours_is_answered_and_survived(
     assert "finite" in replies[2].body["detail"]
 
 
+def test_an_example_of_an_int8_bundle_is_a_batch_by_itself(
+    bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = bundles["sentence"]
+    monkeypatch.setattr(bundle, "manifest", replace(bundle.manifest, variant="int8"))
+    monkeypatch.setattr(bundle, "predict", bundle.predict)  # which a gate replaces for good
+    gate = Gate(bundle)
+    gate.is_open.set()
+    with running({"sentence": bundle}, max_wait_ms=200) as found, ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(ask, found.port, {"examples": ["a"]}) for _ in range(3)]
+        assert [call.result().status for call in calls] == [200] * 3
+    assert gate.batches == [1] * 3
+
+
+def test_work_that_nobody_waits_for_stops_between_two_parts() -> None:
+    began, given_up, parts = threading.Event(), threading.Event(), []
+
+    def predict(examples: Sequence[Any], advance: Callable[[int], None]) -> list[dict[str, Any]]:
+        for part in range(3):
+            parts.append(part)
+            began.set()
+            assert given_up.wait(SECONDS) or len(examples) == 1
+            advance(1)
+        return [{}] * len(examples)
+
+    async def work() -> list[dict[str, Any]]:
+        batcher = Batcher(predict, max_batch=9, max_wait=0, max_queue=9, observe=lambda *_: None)
+        left = batcher.submit(["a", "b"], 1)
+        await asyncio.to_thread(began.wait, SECONDS)
+        left.cancel()
+        given_up.set()
+        found = await batcher.submit(["c"], 1)
+        await batcher.close()
+        return found
+
+    assert asyncio.run(work()) == [{}]
+    assert parts == [0, 0, 1, 2]
+
+
 @pytest.mark.parametrize("is_given_up", [False, True])
 def test_a_loop_ends_with_its_batcher_or_without_it(is_given_up: bool) -> None:
     is_open = threading.Event()
     ends: list[bool] = []
 
-    def predict(examples: Sequence[Any]) -> list[dict[str, Any]]:
+    def predict(examples: Sequence[Any], advance: object) -> list[dict[str, Any]]:
         assert is_open.wait(SECONDS)
         return [{}] * len(examples)
 

@@ -56,6 +56,10 @@ def test_a_request_of_many_unknown_keys_is_told_so_once(served: Running) -> None
         ({"bundle": "joint", "examples": [["a", ["b"]]]}, 422, "examples[0]", "example 1"),
         ({"bundle": "joint", "examples": ["a", {"x": "b"}]}, 422, "examples[1]", "example 2"),
         ({"bundle": "joint", "examples": [{"a": 1}]}, 422, "examples[0]", "at most 256 columns"),
+        (
+            {"bundle": "joint", "examples": [{"text": "a", "colour": "red"}]},
+            *(422, "examples[0]", "found the column 'colour', expected only text"),
+        ),
         ({"bundle": "joint", "example": ["a"], "examples": ["a"]}, 422, "example", "unknown key"),
         ({"bundle": 1, "examples": ["a"]}, 422, "bundle", "the name of a bundle"),
         ({"examples": ["a"]}, 422, "bundle", "one of sentence, joint"),
@@ -73,6 +77,38 @@ def test_a_wrong_request_is_told_where_and_why(
     assert reply.headers["content-type"] == "application/problem+json"
     assert reply.body.get("field") == field
     assert text in reply.body["detail"]
+
+
+@pytest.mark.parametrize("path", ["/bundles/", "/predict/", "/nothing"])
+def test_a_path_that_is_none_is_an_error_in_json(served: Running, path: str) -> None:
+    reply = ask(served.port, path=path, method="GET", headers={"Host": "evil.example"})
+    assert reply.status == 404
+    assert "location" not in reply.headers
+    assert reply.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GARBAGE\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: 1" + b"0" * 30 + b"\r\n\r\n"]
+)
+def test_what_is_no_http_is_an_error_in_json(served: Running, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=SECONDS) as client:
+        client.sendall(sent)
+        head, _, body = client.makefile("rb").read().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"application/problem+json" in head
+    assert json.loads(body)["status"] == 400
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        {"text": "book a table", "text_history": [["hi", "there"]]},
+        {"sentences": [["a", "b"], ["c"]]},
+        ["book a table", [["hi", "there"]]],
+    ],
+)
+def test_lists_of_tokens_of_several_texts_fit_the_schema(example: Any) -> None:
+    schema.Request.model_validate_json(json.dumps({"examples": [example]}))
 
 
 def test_a_body_that_is_too_large_is_answered(served: Running) -> None:

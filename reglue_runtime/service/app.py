@@ -97,12 +97,16 @@ class Service:
             ],
             exception_handlers={HTTPException: _refuse, Exception: _report},
         )
+        # its answer would be no JSON, and name the host that the client claims
+        self.app.router.redirect_slashes = False
 
     def _start(self, name: str, bundle: Bundle) -> Batcher:
         settings = self.settings
+        # int8 has one scale for a batch, so examples would change the answers of others
+        max_batch = 1 if bundle.manifest.variant == "int8" else settings.max_batch
         batcher = Batcher(
-            partial(bundle.predict, batch_size=settings.max_batch),
-            max_batch=settings.max_batch,
+            partial(bundle.predict, batch_size=max_batch),
+            max_batch=max_batch,
             max_wait=settings.max_wait_ms / 1000,
             max_queue=settings.max_queue,
             observe=partial(self._metrics.observe_batch, name),

@@ -9,15 +9,24 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from reglue_runtime.bundle import AREA
 from reglue_runtime.decoding import Prediction
 from reglue_runtime.example import Given
 
 Predictions: TypeAlias = list[Prediction]
-Predict: TypeAlias = Callable[[Sequence[Given]], Predictions]
 Outcome: TypeAlias = Predictions | Exception
+
+
+class Predict(Protocol):
+    def __call__(
+        self, examples: Sequence[Given], *, advance: Callable[[int], None]
+    ) -> Predictions: ...
+
+
+class _NobodyWaitsError(Exception):
+    """All clients of a batch left, or their time is over."""
 
 
 class QueueFullError(Exception):
@@ -37,6 +46,7 @@ class Batcher:
     """Predict many requests at once, in a thread.
 
     Args:
+        predict: calls `advance` between parts of its examples, with the size of the last part.
         max_batch: most examples per batch; a request with more is a batch by itself.
         max_wait: longest wait of a request for others while the thread is idle, in seconds.
         max_queue: examples that may wait.
@@ -127,7 +137,9 @@ class Batcher:
         examples = [example for job in jobs for example in job.examples]
         started = time.perf_counter()
         try:
-            found = self._predict(examples)
+            found = self._predict(examples, advance=partial(_check_waiting, jobs))
+        except _NobodyWaitsError:
+            return [[] for _ in jobs]
         # any error is the answer to its request, and the thread has to live; a panic of the
         # tokenizers' Rust code is not an Exception
         except BaseException as err:
@@ -147,6 +159,12 @@ class Batcher:
         with suppress(RuntimeError):
             loop = jobs[0].future.get_loop()
             loop.call_soon_threadsafe(_settle, jobs, outcomes)
+
+
+def _check_waiting(jobs: Sequence[Job], number: int) -> None:
+    """Stop a batch, `number` examples of which were just predicted, once nobody waits for it."""
+    if all(job.future.done() for job in jobs):
+        raise _NobodyWaitsError
 
 
 def choose_batch(jobs: Sequence[Job], max_batch: int) -> list[Job]:

@@ -43,14 +43,15 @@ Numbers: TypeAlias = Annotated[list[FiniteFloat], Field(fail_fast=True)]
 Vectors: TypeAlias = Annotated[list[Numbers], Field(fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str | Words], Field(fail_fast=True)]
 Columns: TypeAlias = Annotated[
-    dict[str, str | Words | Numbers | Vectors],
+    dict[str, str | Texts | Numbers | Vectors],
     Field(max_length=MAX_KEYS),
     BeforeValidator(limit_keys),
 ]
-Example: TypeAlias = str | Texts | Columns
+Pair: TypeAlias = Annotated[list[str | Words | Texts], Field(fail_fast=True)]
+Example: TypeAlias = str | Pair | Columns
 EXAMPLE_FORMS = (
     f"a text, a list of tokens, a list of two texts, or an object of at most {MAX_KEYS} columns: "
-    "strings, lists of strings, lists of finite numbers or of vectors"
+    "strings, lists of strings or of lists of strings, lists of finite numbers or of vectors"
 )
 
 

@@ -179,11 +179,19 @@ class Connection(HttpToolsProtocol):
         # a client that has sent nothing yet expects no answer
         if self.scope is not (None if last is None else last.scope):
             detail = f"the head of a request did not arrive within {self.seconds:g} s."
-            answer = ProblemError(408, detail, headers=CLOSE).answer()
-            head = b"".join(b"%s: %s\r\n" % pair for pair in answer.raw_headers)
-            self.transport.write(b"HTTP/1.1 408 Request Timeout\r\n" + head + b"\r\n")
-            self.transport.write(bytes(answer.body))
+            self._answer(ProblemError(408, detail, headers=CLOSE), b"Request Timeout")
         self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP."""
+        self._answer(ProblemError(400, msg.rstrip(".") + ".", headers=CLOSE), b"Bad Request")
+        self.transport.close()
+
+    def _answer(self, problem: ProblemError, reason: bytes) -> None:
+        answer = problem.answer()
+        head = b"".join(b"%s: %s\r\n" % pair for pair in answer.raw_headers)
+        self.transport.write(b"HTTP/1.1 %d %s\r\n" % (answer.status_code, reason) + head + b"\r\n")
+        self.transport.write(bytes(answer.body))
 
 
 class Server(uvicorn.Server):
