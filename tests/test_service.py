@@ -7,7 +7,7 @@ import re
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -260,31 +260,6 @@ def test_an_example_of_an_int8_bundle_is_a_batch_by_itself(
         calls = [pool.submit(ask, found.port, {"examples": ["a"]}) for _ in range(3)]
         assert [call.result().status for call in calls] == [200] * 3
     assert gate.batches == [1] * 3
-
-
-def test_work_that_nobody_waits_for_stops_between_two_parts() -> None:
-    began, given_up, parts = threading.Event(), threading.Event(), []
-
-    def predict(examples: Sequence[Any], advance: Callable[[int], None]) -> list[dict[str, Any]]:
-        for part in range(3):
-            parts.append(part)
-            began.set()
-            assert given_up.wait(SECONDS) or len(examples) == 1
-            advance(1)
-        return [{}] * len(examples)
-
-    async def work() -> list[dict[str, Any]]:
-        batcher = Batcher(predict, max_batch=9, max_wait=0, max_queue=9, observe=lambda *_: None)
-        left = batcher.submit(["a", "b"], 1)
-        await asyncio.to_thread(began.wait, SECONDS)
-        left.cancel()
-        given_up.set()
-        found = await batcher.submit(["c"], 1)
-        await batcher.close()
-        return found
-
-    assert asyncio.run(work()) == [{}]
-    assert parts == [0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("is_given_up", [False, True])

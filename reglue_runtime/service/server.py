@@ -183,7 +183,7 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP."""
+        """Answer bytes that are not HTTP."""
         self._answer(ProblemError(400, msg.rstrip(".") + ".", headers=CLOSE), b"Bad Request")
         self.transport.close()
 
