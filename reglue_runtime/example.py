@@ -31,6 +31,7 @@ SPLITTERS = {
 
 FEATURES = ("features.", "dense.", "token_dense.", "token_vectors.")
 """How the names of columns besides texts begin."""
+PAIR = {"text_a", "text_b", "tokens_a", "tokens_b"}
 
 
 class ExampleError(BundleError):
@@ -98,8 +99,13 @@ class Reader:
         return InputExample(texts, tokens, columns, place)
 
     def _check_columns(self, columns: Mapping[str, Any], place: int) -> None:
-        """Refuse a column that nothing reads, such as a misspelt one."""
-        if unread := [name for name in columns if not name.startswith(FEATURES)]:
+        """Refuse a column that nothing reads, such as a misspelt one.
+
+        A tower reads one text of a pair.
+        """
+        known = PAIR if PAIR & {*self.names} else set()
+        unread = [name for name in columns if not name.startswith(FEATURES) and name not in known]
+        if unread:
             begins = ", ".join(f"'{name}'" for name in FEATURES)
             raise ExampleError(
                 place,

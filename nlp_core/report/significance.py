@@ -57,8 +57,8 @@ class ColumnFinding:
         unit: what they are: examples, questions or queries.
         resolution: the smallest difference that this split can show; None for one row, or if no
             resample shows a difference.
-        measure: what its number is followed by: points, or nothing.
         pairs: how many of the pairs of rows are significant, and how many there are.
+        measure: what follows a number: points, or nothing.
     """
 
     part: str
@@ -68,8 +68,8 @@ class ColumnFinding:
     units: int
     unit: str
     resolution: float | None
-    measure: str
     pairs: tuple[int, int]
+    measure: str = " points"
 
 
 class _Scored(NamedTuple):
