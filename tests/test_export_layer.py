@@ -49,6 +49,17 @@ def test_the_towers_search_like_the_trained_model(
     assert list_found(capsys, query, "faq.index") == list_found(capsys, "faq", "faq.index")
 
 
+def test_a_tower_is_refused_in_place_of_the_other(
+    towers: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    query, passage = towers
+    said = fail(capsys, "index", query, "--data", "pairs.tsv", "--column", "passage", "-o", "x")
+    assert "query.bundle: found the bundle of queries, expected that of passages" in said
+    assert not Path("x").exists()
+    said = fail(capsys, "retrieve", passage, "faq.index", "which parcel ship ?")
+    assert "passage.bundle: found the bundle of passages, expected that of queries" in said
+
+
 def test_a_tower_reads_one_text_and_gives_a_vector_of_length_1(towers: list[str]) -> None:
     for name, column in zip(towers, ["text_a", "text_b"], strict=True):
         bundle = load(name)

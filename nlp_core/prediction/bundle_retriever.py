@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import ConfigError, DataError, UsageError
 from nlp_core.heads.retrieval import COSINE, EMBEDDING
 from nlp_core.kinds import RETRIEVAL
 from nlp_core.prediction.search import Vectors
 from reglue_runtime import BundleError, load
 
 SHORTEST = np.float32(1e-12)  # as torch's normalize
+QUERY, PASSAGE = RETRIEVAL.texts
 
 
 class BundleRetriever:
@@ -32,6 +33,7 @@ class BundleRetriever:
             self._bundle = load(folder)
         except BundleError as err:
             raise DataError(str(err)) from err
+        self._folder = folder
         head = self._bundle.manifest.heads[0]
         if "weights" not in head:
             raise ConfigError(
@@ -42,10 +44,21 @@ class BundleRetriever:
         self._is_cosine = head["similarity"] == COSINE
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of queries; a bundle of the passages' tower is a UsageError."""
+        self._refuse(PASSAGE, "passages", "queries")
         return self._embed(texts)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of passages; a bundle of the queries' tower is a UsageError."""
+        self._refuse(QUERY, "queries", "passages")
         return self._embed(texts)
+
+    def _refuse(self, text: str, found: str, expected: str) -> None:
+        if self._bundle.manifest.texts == [text]:
+            raise UsageError(
+                f"{self._folder}: found the bundle of {found}, expected that of {expected}; an "
+                "index is built with one and searched with the other."
+            )
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
         try:
