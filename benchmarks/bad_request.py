@@ -97,7 +97,7 @@ def _break_json(right: Json, rng: random.Random) -> BadRequest:
 
 def _break_content(right: Json, rng: random.Random) -> BadRequest:
     """Return JSON that does not fit the schema."""
-    example = [None, True, 7, -1.5, {"text": None}, {"text": {}}, [[[]]], [1], [["a", 1]]]
+    example = [None, True, 7, -1.5, {"text": None}, {"text": {}}, [[[[]]]], [1], [["a", 1]]]
     changes: dict[str, tuple[str, list[Json]]] = {
         "a wrong example": ("examples", [[*right["examples"][1:], item] for item in example]),
         "wrong examples": ("examples", [None, [], {}, "a text", 5, False, {"0": "a"}]),

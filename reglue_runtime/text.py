@@ -150,15 +150,15 @@ def read_steps(name: str) -> tuple[list[str], str]:
     return steps, tokenizer
 
 
+def normalize(text: str, steps: Sequence[str]) -> str:
+    for step in steps:
+        text = STEPS[step](text)
+    return text
+
+
 def add_steps(steps: Sequence[str], tokenize: Callable[[str], list[str]]) -> Tokenizer:
     """Return a tokenizer of the text that steps give."""
-
-    def split(text: str) -> list[str]:
-        for step in steps:
-            text = STEPS[step](text)
-        return tokenize(text)
-
-    return split
+    return lambda text: tokenize(normalize(text, steps))
 
 
 def zero_digits(word: str) -> str:

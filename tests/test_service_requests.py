@@ -13,6 +13,8 @@ from pydantic import ValidationError
 from benchmarks.bad_request import HUGE, make_bad_request
 from reglue_runtime import Bundle
 from reglue_runtime.service import schema
+from reglue_runtime.service.reading import measure_examples
+from reglue_runtime.service.settings import Settings
 from tests.tiny_service import SECONDS, Running, ask, bundles, document, folders, running, served
 
 __all__ = ["bundles", "document", "folders", "served"]
@@ -77,6 +79,14 @@ def test_a_wrong_request_is_told_where_and_why(
     assert reply.headers["content-type"] == "application/problem+json"
     assert reply.body.get("field") == field
     assert text in reply.body["detail"]
+
+
+@pytest.mark.parametrize(("steps", "length"), [([], 3), (["nfkc"], 54), (["width"], 3)])
+def test_characters_are_counted_after_normalisation_too(steps: list[str], length: int) -> None:
+    settings = Settings(max_text=54)
+    assert measure_examples([{"text": "\ufdfa" * 3}], settings, steps) == length
+    with pytest.raises(schema.ProblemError, match="expected at most 54"):
+        measure_examples(["\ufdfa" * 4], settings, ["nfkc"])
 
 
 @pytest.mark.parametrize("path", ["/bundles/", "/predict/", "/nothing"])

@@ -23,6 +23,7 @@ from reglue_runtime.service.batching import Batcher, Predictions, QueueFullError
 from reglue_runtime.service.reading import SHOWN, measure_examples, read_request
 from reglue_runtime.service.schema import CLOSE, ProblemError, describe_service
 from reglue_runtime.service.settings import Settings
+from reglue_runtime.text import read_steps
 
 VERSION = "0.1.0"
 LATER = {"Retry-After": "1"}
@@ -168,7 +169,8 @@ class Service:
         return bundle.abstain(await self._predict(name, request), least)
 
     async def _predict(self, name: str, request: schema.Request) -> Predictions:
-        length = measure_examples(request.examples, self.settings)
+        steps, _ = read_steps(self._bundles[name].manifest.tokenizer["name"])
+        length = measure_examples(request.examples, self.settings, steps)
         try:
             future = self._batchers[name].submit(request.examples, length)
             async with asyncio.timeout(self.settings.timeout):

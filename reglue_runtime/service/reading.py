@@ -12,6 +12,7 @@ from reglue_runtime.example import Given
 from reglue_runtime.service import schema
 from reglue_runtime.service.schema import CLOSE, JSON, ProblemError
 from reglue_runtime.service.settings import Settings
+from reglue_runtime.text import normalize
 
 DRAIN = 16
 """Up to this multiple of the allowed size is read and discarded, so that a client that writes its
@@ -101,8 +102,11 @@ def _show(value: object) -> str:
     return shown if len(shown) <= SHOWN else shown[:SHOWN] + "..."
 
 
-def measure_examples(examples: Sequence[Given], settings: Settings) -> int:
-    """Return the characters of the longest example.
+def measure_examples(examples: Sequence[Given], settings: Settings, steps: Sequence[str]) -> int:
+    """Return the characters of the longest example, before or after normalisation.
+
+    Args:
+        steps: those of the bundle's tokenizer; one character may become 18.
 
     Raises:
         ProblemError: it is longer, or there are more of them, than allowed (422).
@@ -114,7 +118,7 @@ def measure_examples(examples: Sequence[Given], settings: Settings) -> int:
             "several requests.",
             field="examples",
         )
-    lengths = [_measure(example) for example in examples]
+    lengths = [_measure(example, steps) for example in examples]
     longest = max(lengths)
     if longest > settings.max_text:
         field = f"examples[{lengths.index(longest)}]"
@@ -127,10 +131,10 @@ def measure_examples(examples: Sequence[Given], settings: Settings) -> int:
     return longest
 
 
-def _measure(value: object) -> int:
+def _measure(value: object, steps: Sequence[str]) -> int:
     """Return the characters of an example; each item of a list counts one more."""
     if isinstance(value, str):
-        return len(value)
+        return max(len(value), len(normalize(value, steps)))
     if isinstance(value, Mapping):
-        return sum(map(_measure, value.values()))
-    return sum(1 + _measure(item) for item in value) if isinstance(value, list) else 0
+        return sum(_measure(item, steps) for item in value.values())
+    return sum(1 + _measure(item, steps) for item in value) if isinstance(value, list) else 0
