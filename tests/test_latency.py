@@ -144,10 +144,10 @@ def test_the_report_has_runs_and_machine_and_is_the_same_again(
     paths = [root / "reports" / name for name in ("times.md", "times.svg")]
     before = [path.read_bytes() for path in paths]
     text = before[0].decode()
-    # the mean: 2.5 +- 12.706 * 0.7071 / sqrt(2)
-    assert "2.50 \u00b1 0.71 (2) | -3.85 to 8.85 | -8.50 to 13.50 | +1.00 | reproduced |" in text
+    # the mean: 2.5 +- 12.706 * 0.7071 / sqrt(2), but no time is below 0
+    assert "2.50 \u00b1 0.71 (2) | 0.00 to 8.85 | -8.50 to 13.50 | +1.00 | reproduced |" in text
     record, *_ = json.loads(render_json(PaperTable(read_comparison("times", root), [])))
-    assert (record["low"], record["high"]) == pytest.approx((-3.853102, 8.853102), abs=1e-5)
+    assert (record["low"], record["high"]) == pytest.approx((0.0, 8.853102), abs=1e-5)
     assert "mean \u00b1 sd (runs)" in text
     assert "a quick processor, 1 thread" in text
     assert "dvc repro --force --single-item evaluate@times" in text

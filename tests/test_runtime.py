@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nlp_core.config import column
 from reglue_runtime import Bundle, BundleError, bundle
 from reglue_runtime.crf_decoding import CRF, MANY_LABELS
 from reglue_runtime.decoding import _tag
-from reglue_runtime.example import ExampleError, InputExample, Reader
+from reglue_runtime.example import FEATURES, ExampleError, InputExample, Reader
 from reglue_runtime.manifest import Manifest
 from reglue_runtime.text import EMPTY_TOKEN
 
@@ -182,6 +183,12 @@ def test_scores_that_are_no_numbers_have_a_path_all_the_same() -> None:
 def test_half_a_character_is_refused(example: Any) -> None:
     with pytest.raises(BundleError, match=r"example 2: found '\\ud800', half a character"):
         build(Counter()).predict(["a", example])
+
+
+def test_the_runtime_knows_all_columns_that_a_model_can_read() -> None:
+    assert set(FEATURES) == {
+        *(column.SYMBOLS, column.NUMBERS, column.TOKEN_NUMBERS, column.TOKEN_VECTORS)
+    }
 
 
 def test_a_text_without_words_has_no_entity() -> None:

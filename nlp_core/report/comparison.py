@@ -130,7 +130,8 @@ class Comparison:
         """
         if self.published.measured_over == "seeds" or entry.ours is None or entry.ours.n == 1:
             return None
-        return surround(entry.ours, 1 / entry.ours.n)
+        low, high = surround(entry.ours, 1 / entry.ours.n)
+        return Interval(max(low, 0.0), high)  # no time is below 0
 
 
 def list_tables(root: Path) -> list[str]:
