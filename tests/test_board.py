@@ -9,9 +9,10 @@ import pytest
 
 from nlp_core.errors import ConfigError
 from nlp_core.training import board
-from nlp_core.training.board import check_board, list_values, show_events
+from nlp_core.training.board import check_board, show_events
 from nlp_core.training.cell_run import train_seed
 from nlp_core.training.control import RunControl
+from nlp_core.training.history import list_values
 from tests.tiny_training import make_cell, project
 
 __all__ = ["project"]
@@ -36,17 +37,6 @@ def read_curves(folder: Path) -> Curves:
         name: [(item.step, item.value) for item in found.Scalars(name)]
         for name in found.Tags()["scalars"]
     }
-
-
-def test_values_have_the_names_of_their_curves() -> None:
-    assert [list_values(event) for event in EVENTS] == [
-        {"train/loss": 2.0, "train/lr": 0.5},
-        {},
-        {"validate/dev/f1": 25.0},
-        {"train/loss": 1.0, "train/lr": 0.25},
-    ]
-    event = {**EVENTS[2], "task": "rte"}
-    assert list_values(event) == {"validate/rte/dev/f1": 25.0}
 
 
 def test_a_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

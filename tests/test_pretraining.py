@@ -18,9 +18,9 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.training.cell import read_cell
 from nlp_core.training.encoder_plan import read_encoder
+from nlp_core.training.history import read_history, summarise_history
 from nlp_core.training.loop import Trainer
-from nlp_core.training.pretraining import pretrain_encoder, read_history
-from nlp_core.training.pretraining_run import summarise_history
+from nlp_core.training.pretraining import pretrain_encoder
 from tests.tiny import make_recipe, write_task
 from tests.tiny_corpus import ARCHITECTURE, ENCODER, make_params, make_plan
 from tests.tiny_pretraining import (

@@ -8,7 +8,8 @@ import torch
 
 from nlp_core.errors import ConfigError
 from nlp_core.files import digest_file, digest_json, write_json
-from nlp_core.training.pretraining import pretrain_encoder, read_history
+from nlp_core.training.history import read_history
+from nlp_core.training.pretraining import pretrain_encoder
 from tests.tiny_corpus import ARCHITECTURE, make_plan
 from tests.tiny_pretraining import (
     FURTHER,

@@ -9,8 +9,9 @@ import pytest
 
 from nlp_core.files import digest_file
 from nlp_core.training.encoder_plan import EncoderPlan
+from nlp_core.training.history import read_history
 from nlp_core.training.loop import Trainer
-from nlp_core.training.pretraining import pretrain_encoder, read_history
+from nlp_core.training.pretraining import pretrain_encoder
 from tests.tiny_corpus import make_plan, write_project
 from tests.tiny_training import KilledError
 

@@ -1,6 +1,5 @@
 """What training left of a cell: cell.json and the predictions of each seed."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from nlp_core.config.base import CELL, HISTORY, name_folder
+from nlp_core.config.base import CELL, name_folder
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
@@ -81,28 +80,6 @@ def read_trained(name: str, item: CellConfig, params: Params, root: Path) -> Tra
             f"{path}: {difference}; make the cell as it is described now with `{command}`."
         )
     return cell
-
-
-def read_events(folder: Path) -> list[Mapping[str, Any]]:
-    """Read the history of a trained seed or of a pretrained encoder.
-
-    Raises:
-        DataError: the file is missing or damaged.
-    """
-    path = folder / HISTORY
-    remedy = "train the cell again"
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        events = [json.loads(line) for line in lines]
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file; {remedy}.") from error
-    except ValueError as error:
-        raise DataError(f"{path}: the file is damaged: {error}; {remedy}.") from error
-    if any(not isinstance(event, dict) or "event" not in event for event in events):
-        raise DataError(
-            f"{path}: the file is damaged: found a line that is not an event; {remedy}."
-        )
-    return events
 
 
 def find_difference(cell: TrainedCell | CellResult, item: CellConfig, params: Params) -> str | None:

@@ -32,7 +32,6 @@ from nlp_core.report.cell import (
     find_folder,
     match_cells,
     name_stage,
-    read_events,
     read_predictions,
     read_trained,
 )
@@ -47,6 +46,7 @@ from nlp_core.report.results import (
     read_results,
     summarise,
 )
+from nlp_core.training.history import read_history
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +228,7 @@ def _read_learning(folder: Path, cell: TrainedCell) -> Curves:
 
 
 def _read_validations(folder: Path) -> Iterator[Mapping[str, Any]]:
-    return (event for event in read_events(folder) if event["event"] == "validate")
+    return (event for event in read_history(folder) if event["event"] == "validate")
 
 
 def _build_result(

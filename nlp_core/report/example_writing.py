@@ -17,9 +17,10 @@ from nlp_core.files import replacing
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import Predictions
 from nlp_core.metrics.ranking import ALMOST_SURE
-from nlp_core.report.cell import CellTask, TrainedCell, read_events
+from nlp_core.report.cell import CellTask, TrainedCell
 from nlp_core.report.examples import FACTS, SUMS, TaskFacts, stores_sums
 from nlp_core.statistics import find_summing
+from nlp_core.training.history import read_history
 
 LARGE_SEED = 2**15  # smaller ones are 16 bits in files, as they always were
 
@@ -37,7 +38,7 @@ def write_examples(
             sums.
     """
     tables = [
-        _read_history(folder if seed == cell.seeds[0] else folder / f"{SEED}{seed}", seed, name)
+        _read_sums(folder if seed == cell.seeds[0] else folder / f"{SEED}{seed}", seed, name)
         if cell.metrics
         else _read_seed(folder, seed, name, task, [*task.report_splits, *kept_splits])
         for seed in cell.seeds
@@ -84,10 +85,10 @@ def _read_seed(
     return pa.table(columns | (_list_sums(table, task) if stores_sums(task) else {}))
 
 
-def _read_history(folder: Path, seed: int, name: str) -> pa.Table:
+def _read_sums(folder: Path, seed: int, name: str) -> pa.Table:
     """Return what a pretrained seed measured of each text, a row for each document."""
     tables = []
-    for event in (event for event in read_events(folder) if "sums" in event):
+    for event in (event for event in read_history(folder) if "sums" in event):
         sums, size = event["sums"], len(event["documents"])
         facts = {"task": name, "split": event["split"], "selection": event["at"]}
         tables.append(

@@ -24,7 +24,7 @@ from nlp_core.config.params import GRID, read_params
 from nlp_core.errors import DataError, UsageError
 from nlp_core.files import digest_file, digest_json, name_database
 from nlp_core.tracking.database import check_database
-from nlp_core.training.board import list_values
+from nlp_core.training.history import Event, list_values, read_history
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -326,30 +326,27 @@ def _build_seed(
 ) -> TrackedSeed:
     # the history of an encoder's first seed is in the cell's own folder, with its weights
     is_first_of_encoder = "metrics" in note and seed == note["seeds"][0]
-    history = (folder if is_first_of_encoder else folder / f"seed-{seed}") / HISTORY
+    place = folder if is_first_of_encoder else folder / f"seed-{seed}"
     run = _read_json(root / "runs" / note["table"] / note["cell"] / f"seed-{seed}.json")
     started, seconds = run.pop("started", None), run.pop("seconds", None)
     outcome = note["runs"][str(seed)]
     tags = {"weights": outcome["weights"], **flatten(outcome["epochs"], "epoch")}
-    if history.exists():
-        tags["history.sha256"] = digest_file(history)
+    events = list[Event]()
+    if (place / HISTORY).exists():
+        tags["history.sha256"] = digest_file(place / HISTORY)
+        events = read_history(place)
     return TrackedSeed(
         seed=seed,
         metrics=values,
-        points=_read_history(history),
+        points=[
+            Point(name, event.get("step", 0), value)
+            for event in events
+            for name, value in list_values(event).items()
+        ],
         tags=tags | flatten(run, "run"),
         started=started,
         seconds=seconds,
     )
-
-
-def _read_history(path: Path) -> list[Point]:
-    content = path.read_bytes() if path.exists() else b""
-    return [
-        Point(name, event.get("step", 0), value)
-        for event in (_parse(line, path) for line in content.splitlines())
-        for name, value in list_values(event).items()
-    ]
 
 
 def _list_digests(stage: Plain) -> dict[str, str]:

@@ -1,27 +1,12 @@
 """Curves of a running training in TensorBoard."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from nlp_core.errors import ConfigError
-
-Event = Mapping[str, Any]  # Any: a line of a history, which is JSON
-
-
-def list_values(event: Event) -> dict[str, float]:
-    """Return the values of a line of a history, by the names of their curves."""
-    match event["event"]:
-        case "train":
-            return {f"train/{key}": event[key] for key in ("loss", "lr") if key in event}
-        case "validate":
-            place = "/".join(event[key] for key in ("task", "split") if key in event)
-            values = sorted(event["metrics"].items())
-            return {f"validate/{place}/{key}": value for key, value in values}
-        case _:
-            return {}
+from nlp_core.training.history import Event, list_values
 
 
 def check_board() -> None:

@@ -13,7 +13,8 @@ from torch.profiler import ProfilerActivity, profile, schedule
 
 from nlp_core.errors import UsageError
 from nlp_core.files import write_text
-from nlp_core.training.board import Event, check_board, show_events
+from nlp_core.training.board import check_board, show_events
+from nlp_core.training.history import Event
 
 log = logging.getLogger(__name__)
 

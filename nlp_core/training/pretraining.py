@@ -6,7 +6,6 @@ appears whole, at the end. Finished seeds and checkpoints are kept in a work fol
 the digest of all that they depend on.
 """
 
-import json
 import logging
 import shutil
 from collections.abc import Mapping
@@ -33,12 +32,11 @@ from nlp_core.models.saving import WEIGHTS
 from nlp_core.progress import show_progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.encoder_plan import EncoderPlan
+from nlp_core.training.history import read_history, summarise_history
 from nlp_core.training.pretraining_run import (
     PIECES,
-    Event,
     Pretraining,
     name_checkpoint,
-    summarise_history,
 )
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.work import join_training, train_once
@@ -217,8 +215,3 @@ def describe_encoder(plan: EncoderPlan, finished: Mapping[int, Path]) -> dict[st
             for seed, events in histories.items()
         },
     }
-
-
-def read_history(folder: Path) -> list[Event]:
-    lines = (folder / HISTORY).read_text(encoding="utf-8").splitlines()
-    return [*map(json.loads, lines)]

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any  # JSON holds anything
 
 from nlp_core.config.dataset import HELD_OUT, TRAIN
 from nlp_core.config.pretraining import AFTER, BEFORE, FRESH
@@ -32,7 +32,6 @@ CURVE_WINDOWS = 128
 WINDOWS = 2  # which generator of the seed
 PIECES = "pieces"
 """Folder in that of the run with the encoded corpus."""
-Event = dict[str, Any]  # Any: JSON holds anything
 
 
 class Pretraining:
@@ -87,7 +86,7 @@ class Pretraining:
         with processes.first_before_others():
             self.encoded = encode_documents(documents, self.tokens, pieces)
 
-    def train(self, on_step: Callable[[int], None]) -> Iterator[Event]:
+    def train(self, on_step: Callable[[int], None]) -> Iterator[dict[str, Any]]:
         """Train, call `on_step` after each step with the steps done, and yield the history.
 
         Raises:
@@ -154,7 +153,7 @@ class Pretraining:
             plan, text, find_rule(plan), has_pairs=has_pairs, has_draws=self.has_draws
         )
 
-    def _measure_all(self, at: str, train: MaskedSplit, step: int) -> Iterator[Event]:
+    def _measure_all(self, at: str, train: MaskedSplit, step: int) -> Iterator[dict[str, Any]]:
         for name, split in {**self.texts, TRAIN: train}.items():
             thinned = split.thin(MEASURED_WINDOWS)
             measured = measure_text(self.plan.task, self.model, thinned)
@@ -168,16 +167,3 @@ class Pretraining:
 def name_checkpoint(seed: int, number: int | str) -> str:
     """Return the name of the checkpoint of a seed's training, numbered from 0, or a pattern."""
     return f"seed-{seed}.training-{number}.safetensors"
-
-
-def summarise_history(events: list[Event]) -> dict[str, float]:
-    """Return what the table shows: the metrics of each text, before and after.
-
-    `wikitext2.perplexity` is the end, `before.wikitext2.perplexity` the encoder as it began.
-    """
-    return {
-        ("" if event["at"] == AFTER else f"{event['at']}.") + f"{event['split']}.{name}": value
-        for event in events
-        if event["event"] == "measure"
-        for name, value in event["metrics"].items()
-    }
