@@ -54,18 +54,18 @@ def digest_json(value: object) -> str:
 
     Floats keep all digits, unlike in files: a decay of 1e-9 is not one of 4e-7.
     """
-    return hashlib.sha256(_dump(_unify(value)).encode()).hexdigest()
+    return hashlib.sha256(_dump(_make_plain(value)).encode()).hexdigest()
 
 
 def format_json(value: object) -> str:
     """Return JSON with sorted keys, indent 2, floats of 6 places and a trailing newline."""
-    return _dump(_unify(value, places=PLACES))
+    return _dump(_make_plain(value, places=PLACES))
 
 
 def format_line(value: object) -> str:
     """Return one line of JSON Lines, by the same rules as `format_json`."""
     text = json.dumps(
-        _unify(value, places=PLACES), sort_keys=True, ensure_ascii=False, allow_nan=False
+        _make_plain(value, places=PLACES), sort_keys=True, ensure_ascii=False, allow_nan=False
     )
     return text + "\n"
 
@@ -83,7 +83,7 @@ def format_cells(cells: Json) -> str:
 
 def write_json(path: Path, value: object, *, exact: bool = False) -> None:
     """Write JSON, whole or not at all; exact floats keep all digits, for reading back."""
-    write_text(path, _dump(_unify(value)) if exact else format_json(value))
+    write_text(path, _dump(_make_plain(value)) if exact else format_json(value))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -212,12 +212,12 @@ def _drop_missing(value: object) -> object:
     return [*map(_drop_missing, value)] if isinstance(value, list | tuple) else value
 
 
-def _unify(value: object, *, places: int | None = None) -> object:
+def _make_plain(value: object, *, places: int | None = None) -> object:
     """Return keys as text and sequences as lists, and floats rounded to `places`, if given."""
     if isinstance(value, float):
         return value if places is None else round(value, places)
     if isinstance(value, Mapping):
-        return {str(key): _unify(item, places=places) for key, item in value.items()}
+        return {str(key): _make_plain(item, places=places) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_unify(item, places=places) for item in value]
+        return [_make_plain(item, places=places) for item in value]
     return value

@@ -189,7 +189,7 @@ class Phrases(NamedTuple):
     longest: int
 
 
-def weigh_phrases(entries: Sequence[Entry], *, lowercase: bool) -> Phrases:
+def sum_phrase_weights(entries: Sequence[Entry], *, lowercase: bool) -> Phrases:
     """Sum the weights of equal phrases by type."""
     types = sorted({kind for _, kind, _ in entries})
     weights: dict[tuple[str, ...], np.ndarray] = {}
@@ -226,7 +226,7 @@ class PhraseMatcher:
         """Read entries; their weights are strings, so that no digit is lost."""
         note = json.loads(path.read_text(encoding="utf-8"))["entries"]
         entries = [(phrase, kind, float(weight)) for phrase, kind, weight in note]
-        return cls(weigh_phrases(entries, lowercase=lowercase), lowercase=lowercase)
+        return cls(sum_phrase_weights(entries, lowercase=lowercase), lowercase=lowercase)
 
     def find(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
         """Return the weights of the types of the phrase around each token, [B, T, G]."""

@@ -13,7 +13,7 @@ import os
 
 from nlp_core.config.dataset import read_dataset
 from nlp_core.data.preprocess import preprocess_source
-from nlp_core.data.source import Places, obtain_source
+from nlp_core.data.source import Places, fetch_source
 from nlp_core.errors import ConfigError
 from stages._cli import run_stage
 
@@ -25,7 +25,7 @@ def main(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"REGLUE_PROCESSES: found '{processes}', expected a number from 1.")
     datasets = {name: read_dataset(name) for name in arguments.names}
     for name, dataset in datasets.items():
-        obtain_source(name, dataset, places)
+        fetch_source(name, dataset, places)
         preprocess_source(name, dataset, processes=int(processes))
 
 

@@ -14,9 +14,9 @@ from nlp_core.cli import main
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.calibration import (
+    apply_temperature,
     choose_temperature,
     choose_threshold,
-    cool_weights,
     fit_calibration,
     fit_temperature,
 )
@@ -107,7 +107,7 @@ def test_the_threshold_keeps_right_answers() -> None:
 
 def test_only_the_last_map_of_the_head_is_cooled() -> None:
     state = {"heads.label.layers.out.weight": torch.ones(2), "blocks.word": torch.ones(2)}
-    cooled = cool_weights(state, "label", 2.0)
+    cooled = apply_temperature(state, "label", 2.0)
     assert [item.tolist() for item in cooled.values()] == [[0.5, 0.5], [1.0, 1.0]]
 
 

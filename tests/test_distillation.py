@@ -108,8 +108,8 @@ def test_ensemble_of_teachers_has_a_member_for_each_seed(project: Path) -> None:
     teachers = {"one": {"seeds": [1, 2]}, "two": {"seeds": [2]}}
     cell = ask(make_params("classification", teachers=teachers, seeds=(1, 2), epochs=1))
     _, _, (run,) = prepare_tasks(cell)
-    assert run.lesson is not None
-    values = run.lesson.soft["label"].values
+    assert run.soft_targets is not None
+    values = run.soft_targets.columns["label"].values
     assert values.shape == (3, len(run.train.split), 2)
     assert (values[1] == values[2]).all()
     assert (values[0] != values[1]).any()
@@ -119,24 +119,24 @@ def test_further_texts_are_learnt_from_their_soft_labels_alone(project: Path) ->
     teachers = {"one": {"further": "test"}}
     cell = ask(make_params("classification", teachers=teachers, epochs=1))
     _, _, (run,) = prepare_tasks(cell)
-    assert run.lesson is not None
+    assert run.soft_targets is not None
     task = read_task(Path("data/processed") / DATA)
     train, test = (task.read_split(name) for name in ("train", "test"))
-    assert run.lesson.num_labelled == len(train)
+    assert run.soft_targets.num_labelled == len(train)
     assert len(run.train.split) == len(train) + len(test)
     texts = run.train.split.texts["tokens"]
     assert texts.row(len(train) + 3) == test.texts["tokens"].row(3)
-    assert run.lesson.soft["label"].values.shape[1] == len(train) + len(test)
+    assert run.soft_targets.columns["label"].values.shape[1] == len(train) + len(test)
 
 
 def test_altered_texts_are_labelled_by_the_teacher_alone(project: Path) -> None:
     teachers: dict[str, Any] = {"one": {"alteration": ALTERATION}}
     cell = ask(make_params("classification", teachers=teachers, epochs=1))
     _, _, (run,) = prepare_tasks(cell)
-    assert run.lesson is not None
+    assert run.soft_targets is not None
     train = read_task(Path("data/processed") / DATA).read_split("train")
     more = alter_split(train, AlterationConfig(**ALTERATION))
-    assert run.lesson.num_labelled == len(train)
+    assert run.soft_targets.num_labelled == len(train)
     assert len(run.train.split) == len(train) + len(more)
     texts = run.train.split.texts["tokens"]
     assert texts.row(len(train) + 3) == more.texts["tokens"].row(3)
@@ -147,7 +147,7 @@ def test_altered_texts_are_labelled_by_the_teacher_alone(project: Path) -> None:
         init=cell.init,
     )
     said = teaching.score_split(model, featurizers[None].encode(more))["label"]
-    np.testing.assert_array_equal(run.lesson.soft["label"].values[0, len(train) :], said)
+    np.testing.assert_array_equal(run.soft_targets.columns["label"].values[0, len(train) :], said)
     first = cell.key
     teachers["one"]["alteration"] = {**ALTERATION, "seed": 2}
     again = ask(make_params("classification", teachers=teachers, epochs=1))
@@ -159,8 +159,8 @@ def test_further_texts_of_every_form_are_learnt(project: Path, kind: str) -> Non
     teachers = {"one": {"further": "dev", "alteration": ALTERATION}}
     cell = ask(make_params(kind, teachers=teachers, epochs=1))
     _, _, (run,) = prepare_tasks(cell)
-    assert run.lesson is not None
-    assert len(run.train.split) > run.lesson.num_labelled
+    assert run.soft_targets is not None
+    assert len(run.train.split) > run.soft_targets.num_labelled
     assert (train_cell(cell) / "seed-1/model.safetensors").exists()
 
 
@@ -211,8 +211,8 @@ def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> No
     gather_tasks("both", params.groups["both"])
     student = read_cell("young", params)
     _, _, runs = prepare_tasks(student)
-    lessons = {run.task.name: run.lesson for run in runs}
-    assert {name: lesson and lesson.weight for name, lesson in lessons.items()} == {
+    found = {run.task.name: run.soft_targets for run in runs}
+    assert {name: item and item.weight for name, item in found.items()} == {
         "tiny_classification": 0.5,
         "tiny_tagging": 0.9,
     }

@@ -17,7 +17,7 @@ from nlp_core.data import tokenization
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.sample_languages import LANGUAGES
-from nlp_core.data.source import Places, obtain_source
+from nlp_core.data.source import Places, fetch_source
 from nlp_core.data.split_column import WordText
 from nlp_core.data.task import Task, read_task
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, describe_code, describe_tokenizer
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     folder = tmp_path_factory.mktemp("data")
     dataset = read_dataset("sample_languages", ROOT / "sources")
-    obtain_source("sample_languages", dataset, Places(folder))
+    fetch_source("sample_languages", dataset, Places(folder))
     preprocess_source("sample_languages", dataset, folder)
     return read_task(folder / "processed/sample_languages")
 

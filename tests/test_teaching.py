@@ -102,8 +102,8 @@ def test_a_teacher_may_predict_in_16_bits(project: Path) -> None:
     teachers = {"one": {}, "two": {"precision": "bfloat16"}}
     cell = ask(make_params("classification", teachers=teachers, epochs=1))
     _, _, (run,) = prepare_tasks(cell)
-    assert run.lesson is not None
-    exact, rounded = run.lesson.soft["label"].values
+    assert run.soft_targets is not None
+    exact, rounded = run.soft_targets.columns["label"].values
     assert (exact != rounded).any()
     np.testing.assert_allclose(rounded, exact, atol=0.02)
 

@@ -8,7 +8,7 @@ from nlp_core.cli import main
 from nlp_core.data.word_vectors import WordVectors
 from nlp_core.errors import DataError
 from nlp_core.prediction import vector_evaluation
-from nlp_core.prediction.vector_evaluation import Measured, measure_analogies, measure_similarity
+from nlp_core.prediction.vector_evaluation import VectorScore, measure_analogies, measure_similarity
 
 pytestmark = pytest.mark.usefixtures("place")
 WORDS = {
@@ -36,7 +36,7 @@ def put(text: str, name: str = "a.txt") -> Path:
 
 def test_similarity_is_the_correlation_of_ranks() -> None:
     # cosines 1/2, -1/2 and 0 have the order of 7, 1.5 and 4; `colour` has no vector
-    assert measure_similarity(put(PAIRS), VECTORS) == Measured(100.0, 3, 4)
+    assert measure_similarity(put(PAIRS), VECTORS) == VectorScore(100.0, 3, 4)
     turned = PAIRS.replace("\t7", "\t2")  # ranks 2, 1, 3 of 3, 1, 2: 1 - 6 * 2 / 24
     assert measure_similarity(put(turned), VECTORS).score == pytest.approx(50.0)
 
@@ -46,7 +46,7 @@ def test_analogies_count_the_nearest_other_word(size: int, monkeypatch: pytest.M
     monkeypatch.setattr(vector_evaluation, "QUESTIONS", size)
     # woman - man + soup is nearest to woman, which is left out, and then to queen
     found = measure_analogies(put(ANALOGIES), VECTORS)
-    assert found == Measured(pytest.approx(200 / 3), 3, 4)
+    assert found == VectorScore(pytest.approx(200 / 3), 3, 4)
 
 
 def test_analogies_are_those_of_a_loop_over_all_words(seed: int) -> None:

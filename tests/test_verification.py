@@ -20,7 +20,7 @@ from nlp_core.config.params import Params
 from nlp_core.config.reader import READERS, ReadTask, SourceReader
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.readers.example import Example, Rows
-from nlp_core.data.source import Places, obtain_source
+from nlp_core.data.source import Places, fetch_source
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 from nlp_core.heads.sentence import ClassificationHead
@@ -129,7 +129,7 @@ def test_a_changed_reader_is_found_in_the_data(
 ) -> None:
     source = "sample_sentence"
     dataset = read_dataset(source, Path(__file__).parent.parent / "sources")
-    obtain_source(source, dataset, Places())
+    fetch_source(source, dataset, Places())
     preprocess_source(source, dataset)
     params = make_params("classification", make_recipe(epochs=1), seeds=(1,))
     cell = params.experiments[CELL].model_copy(update={"data": source})

@@ -28,7 +28,7 @@ from nlp_core.export.grid import GridTiming, load_bundle, time_grid
 from nlp_core.export.latency import (
     BATCH,
     PERCENTILES,
-    Subject,
+    TimedModel,
     Timing,
     describe_hardware,
     time_models,
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _run_models(options: argparse.Namespace) -> None:
-    subjects: dict[str, Subject] = {}
+    subjects: dict[str, TimedModel] = {}
     examples: Sequence[Any]  # Any: an example is a text, a list or a dictionary
     if options.against is None:
         examples = _read_texts(options.texts)
@@ -199,14 +199,14 @@ def _format_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return out.getvalue()
 
 
-def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> Sequence[Any]:
+def _add_trained(options: argparse.Namespace, subjects: dict[str, TimedModel]) -> Sequence[Any]:
     """Add the trained model to the subjects, and return its examples."""
     # Imported here: exported models are timed without torch.
-    from nlp_core.export.timing import build_subjects, list_all_examples
+    from nlp_core.export.timing import build_timed_models, list_all_examples
     from nlp_core.prediction.trained_model import TrainedModel
 
     trained = TrainedModel.open(options.against, task=options.task, plugins=options.plugin)
-    subjects |= build_subjects(trained, threads=options.threads, compiled=options.compiled)
+    subjects |= build_timed_models(trained, threads=options.threads, compiled=options.compiled)
     return list_all_examples(trained, options.data)
 
 

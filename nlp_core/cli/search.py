@@ -41,7 +41,7 @@ from nlp_core.files import (
 from nlp_core.report.search import draw_search
 from nlp_core.training.run import Run
 from nlp_core.training.searched import WINNER, Document, Searched, read_metrics, search_cell
-from nlp_core.training.seed_run import find_aim, train_run, train_trial
+from nlp_core.training.seed_run import find_objective, train_run, train_trial
 from nlp_core.training.study import Search, Watch
 from nlp_core.training.user_model import check_model, read_training, read_user_run
 
@@ -144,14 +144,14 @@ def _read_search(options: argparse.Namespace) -> tuple[Searched, Search]:
     output = options.output or DEFAULT_FOLDER / Path(options.model[-1]).stem
     searched = _read_searched(options)
     searched.check_space(space, str(options.space))
-    aim = find_aim(searched.build(searched.document))
+    objective = find_objective(searched.build(searched.document))
 
     def train(values: dict[str, Any], folder: Path, watch: Watch) -> float:
         run = searched.build(searched.change(values))
         return train_trial(run, searched.seed, folder / "checkpoint.safetensors", watch)
 
     seed, defaults = options.search_seed, searched.find_defaults(space)
-    return searched, Search(train, space, aim, seed, output, defaults)
+    return searched, Search(train, space, objective, seed, output, defaults)
 
 
 def _read_searched(options: argparse.Namespace) -> Searched:
@@ -217,7 +217,7 @@ def _finish(searched: Searched, search: Search, space: Path, test: Path | None) 
     winner = search.find_winner(outcomes)
     digest, tested = digest_file(space), None if test is None else digest_path(test)
     source = (
-        f"tuned by reglue search on {search.aim.split} {search.aim.metric}: trial "
+        f"tuned by reglue search on {search.objective.split} {search.objective.metric}: trial "
         f"{winner.number} of {len(outcomes)}, seed {search.seed}, space sha256 {digest[:16]}"
     )
     document = searched.change(winner.values, source)
@@ -232,15 +232,15 @@ def _finish(searched: Searched, search: Search, space: Path, test: Path | None) 
     for name, text in searched.list_files(document).items():
         write_text(output / name, text)
     importance = search.measure_importance(study)
-    (output / "search.svg").write_bytes(draw_search(outcomes, importance, search.aim))
+    (output / "search.svg").write_bytes(draw_search(outcomes, importance, search.objective))
     note = {
         "space": read_mapping(space),
         "space_sha256": digest,
         "test_sha256": tested,
         "seed": search.seed,
         "training_seed": searched.seed,
-        "metric": search.aim.metric,
-        "split": search.aim.split,
+        "metric": search.objective.metric,
+        "split": search.objective.split,
         "trials": [item._asdict() for item in outcomes],
         "winner": winner._asdict(),
         "default": next((one.score for one in outcomes if one.values == search.defaults), None),

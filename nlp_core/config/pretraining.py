@@ -217,7 +217,7 @@ class EncoderConfig(ClosedModel):
         return Path(self.init).name if self.init.startswith(CELLS) else None
 
     @property
-    def begins_from_nothing(self) -> bool:
+    def is_from_scratch(self) -> bool:
         """Whether it is trained from scratch."""
         return self.init.startswith(ARCHITECTURES)
 
@@ -235,13 +235,13 @@ class EncoderConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_start(self) -> "EncoderConfig":
-        if self.begins_from_nothing != (self.tokenizer is not None):
-            found = "no tokenizer" if self.begins_from_nothing else "a tokenizer"
+        if self.is_from_scratch != (self.tokenizer is not None):
+            found = "no tokenizer" if self.is_from_scratch else "a tokenizer"
             raise ValueError(
                 f"init: found '{self.init}' and {found}; an encoder trained from scratch needs a "
                 "tokenizer, any other one keeps its own."
             )
-        if self.begins_from_nothing and self.head_start:
+        if self.is_from_scratch and self.head_start:
             raise ValueError(
                 "head_start: found one with an encoder trained from scratch, which begins with "
                 "its head; remove it."
@@ -252,7 +252,7 @@ class EncoderConfig(ClosedModel):
     def _check_replacement(self) -> "EncoderConfig":
         if self.replacement is None:
             return self
-        if self.pairs or self.adversarial or not self.begins_from_nothing:
+        if self.pairs or self.adversarial or not self.is_from_scratch:
             raise ValueError(
                 "replacement: found it with pairs, with adversarial, or with an init outside "
                 f"{ARCHITECTURES}, expected none of them; leave out one or the other."

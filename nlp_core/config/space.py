@@ -83,7 +83,7 @@ def _is_on_step(distance: Number, step: Number | None) -> bool:
     return step is None or math.isclose(distance / step, round(distance / step), abs_tol=1e-9)
 
 
-class Aim(NamedTuple):
+class SearchObjective(NamedTuple):
     """What a search makes better: a metric of the split that chooses the epoch."""
 
     metric: str

@@ -70,7 +70,7 @@ class Roles:
     doubts: dict[str, str] = field(default_factory=dict)
 
 
-class Look:
+class ColumnProfile:
     """Statistics of the values of a column.
 
     Attributes:
@@ -108,7 +108,7 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         return _assign_tree(columns)
     if kind.writes_text:
         return _assign_output(columns)
-    looks = {name: Look(values) for name, values in columns.items()}
+    looks = {name: ColumnProfile(values) for name, values in columns.items()}
     group = find_name(GROUP_NAMES, columns) if kind.is_grouped else None
     rest = [name for name in columns if name != group]
     pair = find_pair(rest) if kind.num_texts > 1 else []
@@ -155,7 +155,7 @@ def _are_entities(values: list[Any]) -> bool:  # Any: cells of JSON
 
 def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) -> Roles:
     names = [name for name in columns if name != entities]
-    looks = {name: Look(columns[name]) for name in names}
+    looks = {name: ColumnProfile(columns[name]) for name in names}
     if len(names) < 1 + kind.has_label:
         wanted = "a text and a label" if kind.has_label else "a text"
         raise GuessError(f"found the entities in '{entities}', expected {wanted} with them")
@@ -179,7 +179,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     for cell, *values in zip(first, *rest, strict=False):
         if cell.strip().lower() in known and cell not in values:
             return True
-        look = Look(values)
+        look = ColumnProfile(values)
         if look.is_number and not is_numeric(cell):
             return True
         few = look.distinct <= max(2, len(values) // 5) and len(values) > look.distinct
@@ -204,7 +204,7 @@ def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         return Roles([text], tags)
     texts = [text]
     if kind.has_history:
-        longest = max(names, key=lambda name: Look(columns[name]).words)
+        longest = max(names, key=lambda name: ColumnProfile(columns[name]).words)
         texts.append(find_name(HISTORY_NAMES, names) or longest)
         names.remove(texts[1])
     label = find_name(LABEL_NAMES, names) or _find_fewest(columns, names)
@@ -213,7 +213,7 @@ def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
 
 def _assign_document(columns: dict[str, list[Any]]) -> Roles:
     names = list(columns)
-    by_words = sorted(names, key=lambda name: -Look(columns[name]).words)
+    by_words = sorted(names, key=lambda name: -ColumnProfile(columns[name]).words)
     text = find_name(SENTENCE_NAMES, names) or by_words[0]
     names.remove(text)
     return Roles([text], find_name(SENTENCE_LABEL_NAMES, names) or _find_fewest(columns, names))
@@ -225,7 +225,7 @@ def _assign_output(columns: dict[str, list[Any]]) -> Roles:
     source = find_name(SOURCE_NAMES, [name for name in names if name != output])
     if output and source:
         return Roles([source], output)
-    looks = {name: Look(columns[name]) for name in names}
+    looks = {name: ColumnProfile(columns[name]) for name in names}
     rest = [name for name in names if not looks[name].is_number and name not in (source, output)]
     rest = rest or [name for name in names if name not in (source, output)]
     source = source or rest.pop(0)
@@ -254,7 +254,7 @@ def _assign_tree(columns: dict[str, list[Any]]) -> Roles:
 
 
 def _find_fewest(columns: dict[str, list[Any]], names: list[str]) -> str:
-    return min(names, key=lambda name: Look(columns[name]).distinct)
+    return min(names, key=lambda name: ColumnProfile(columns[name]).distinct)
 
 
 def split_cell(value: Any) -> list[str]:  # Any: a cell of JSON
@@ -279,7 +279,7 @@ def _is_tree(cell: Any) -> bool:  # Any: a cell of JSON
 
 
 def _choose_label(
-    looks: dict[str, Look], names: list[str], kind: Kind, doubts: dict[str, str]
+    looks: dict[str, ColumnProfile], names: list[str], kind: Kind, doubts: dict[str, str]
 ) -> str:
     if kind.is_number:
         numbers = [name for name in names if looks[name].is_number]
@@ -302,7 +302,7 @@ def _choose_label(
 
 
 def choose_texts(
-    looks: dict[str, Look], names: list[str], number: int, doubts: dict[str, str]
+    looks: dict[str, ColumnProfile], names: list[str], number: int, doubts: dict[str, str]
 ) -> list[str]:
     """Return the `number` columns most like texts; add other candidates to `doubts`."""
     named = find_name(TEXT_NAMES, names)
@@ -345,7 +345,9 @@ def assign_choices(columns: dict[str, list[Any]]) -> Roles:
     if not texts:
         raise GuessError(f"found no question column among {label} and {choices[0]} ...")
     doubts: dict[str, str] = {}
-    question = choose_texts({name: Look(columns[name]) for name in texts}, texts, 1, doubts)
+    question = choose_texts(
+        {name: ColumnProfile(columns[name]) for name in texts}, texts, 1, doubts
+    )
     seen = {str(value).strip() for value in columns[label]}
     labels = _find_labels(label, seen, choices)
     return Roles(question, label, choices=choices, choice_labels=labels, doubts=doubts)

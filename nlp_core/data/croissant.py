@@ -61,7 +61,7 @@ def describe_source(name: str, dataset: DatasetConfig, places: Places, base: Pat
         splits = read_mapping(processed / MANIFEST).get("splits", {})
         for split, facts in sorted(splits.items()):
             path = processed / f"{split}.parquet"
-            files.append(_describe_file(path.name, _relate(path, base), facts["sha256"]))
+            files.append(_describe_file(path.name, _make_relative(path, base), facts["sha256"]))
             records.append(_describe_records(split, path))
     note = f" {' '.join(dataset.note.split())}" if dataset.note else ""
     unknown = [item["description"] for item in listed if item not in files]
@@ -84,7 +84,7 @@ def _list_files(name: str, dataset: DatasetConfig, places: Places, base: Path) -
     """Yield the files of the first way to get each member."""
     if dataset.generator:
         for member, sha256 in sorted(dataset.generator.sha256.items()):
-            place = _relate(places.raw_dir(name) / member, base)
+            place = _make_relative(places.raw_dir(name) / member, base)
             yield _describe_file(member, place, sha256)
     missing = {*dataset.member_names}
     for file in dataset.files:
@@ -94,12 +94,12 @@ def _list_files(name: str, dataset: DatasetConfig, places: Places, base: Path) -
             continue
         digest = _pick(file.sha256)
         if file.unpack == "none" and digest is not None:
-            place = file.url or _relate(places.raw_dir(name) / file.name, base)
+            place = file.url or _make_relative(places.raw_dir(name) / file.name, base)
             yield _describe_file(file.name, place, digest.digest)
         elif digest is not None:
             yield from _describe_archive(file, digest, wanted)
         else:
-            folder = _relate(places.raw_dir(name), base)
+            folder = _make_relative(places.raw_dir(name), base)
             yield from (_describe_member(member, file, folder) for member in wanted)
 
 
@@ -180,5 +180,5 @@ def _name_format(name: str) -> str:
     return FORMATS.get(PurePosixPath(name).suffix, "text/plain")
 
 
-def _relate(path: Path, base: Path) -> str:
+def _make_relative(path: Path, base: Path) -> str:
     return PurePosixPath(os.path.relpath(path, base)).as_posix()

@@ -17,7 +17,7 @@ from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.split_column import Column
 from nlp_core.data.vocabulary import Options, require_text
 from nlp_core.errors import DataError
-from reglue_runtime.featurizing import Entry, Phrases, match_phrases, weigh_phrases
+from reglue_runtime.featurizing import Entry, Phrases, match_phrases, sum_phrase_weights
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class GazetteerVocabulary:
 
     @classmethod
     def build(cls, entries: Sequence[Entry], *, lowercase: bool) -> Self:
-        return cls(sorted(entries), weigh_phrases(entries, lowercase=lowercase), lowercase)
+        return cls(sorted(entries), sum_phrase_weights(entries, lowercase=lowercase), lowercase)
 
     @classmethod
     def learn(cls, columns: Sequence[Column], options: Options, init: Path) -> Self:

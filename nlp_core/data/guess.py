@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig, Format
 from nlp_core.data.column_guess import (
+    ColumnProfile,
     GuessError,
-    Look,
     Roles,
     assign_choices,
     assign_entities,
@@ -99,7 +99,7 @@ def guess_texts(path: Path) -> DataConfig:
     columns, _ = read_sample(path, values)
     if not columns:
         raise DataError(f"{path}: found no column of texts, expected one.")
-    looks = {name: Look(cells) for name, cells in columns.items()}
+    looks = {name: ColumnProfile(cells) for name, cells in columns.items()}
     texts = choose_texts(looks, list(columns), 1, {})
     return _build(CLASSIFICATION, {**values, "texts": texts, "label": NO_LABEL})
 
@@ -318,11 +318,13 @@ def _explain(
         reasons["header"] = "the first line names the columns" if data.header else "no header line"
         reasons["quoted"] = "the first rows have quoted cells"
     if data.kind.writes_text:
-        words = [f"{Look(columns[name]).words:.0f}" for name in (*roles.texts, roles.label)]
+        words = [
+            f"{ColumnProfile(columns[name]).words:.0f}" for name in (*roles.texts, roles.label)
+        ]
         reasons |= {"texts": f"{words[0]} words on average", "label": f"{words[1]} on average"}
     if not data.kind.has_label:
         return reasons, doubts
-    words = [f"{Look(columns[name]).words:.0f}" for name in roles.texts]
+    words = [f"{ColumnProfile(columns[name]).words:.0f}" for name in roles.texts]
     reasons["texts"] = f"{' and '.join(words)} words on average"
     if data.choices:
         reasons["choices"] = f"{len(data.choices)} candidates a row"

@@ -11,8 +11,8 @@ from nlp_core.data.column_guess import (
     SLOT_NAMES,
     STEMS,
     TAG_NAMES,
+    ColumnProfile,
     GuessError,
-    Look,
     are_trees,
     assign_choices,
     assign_roles,
@@ -185,7 +185,7 @@ def _guess_label(columns: Cells) -> KindGuess:
         return KindGuess(MULTI_LABEL, f"cells of '{label}' have several labels")
     if _is_measured(cells):
         return KindGuess(REGRESSION, f"'{label}' is a number")
-    look = Look(cells)
+    look = ColumnProfile(cells)
     doubt = ""
     if look.is_number and look.distinct > 2:
         doubt = "whole numbers; add --kind regression if a number is to be predicted"
@@ -194,7 +194,7 @@ def _guess_label(columns: Cells) -> KindGuess:
 
 def _is_measured(cells: list[Any]) -> bool:
     """Return whether the cells are numbers that no list of labels would have."""
-    look = Look(cells)
+    look = ColumnProfile(cells)
     return look.is_number and (not look.is_whole or look.distinct > MOST_NUMBERS)
 
 

@@ -54,7 +54,7 @@ class SoftColumn:
         return self
 
 
-class TaughtBy(NamedTuple):
+class TeacherSeed(NamedTuple):
     """A seed that taught: its cell's folder, its number, a digest of what its answers depend on."""
 
     cell: Path
@@ -76,7 +76,7 @@ class SoftLabels:
     num_labelled: int
     widths: dict[str, int]
     marginals: bool
-    teachers: list[TaughtBy]
+    teachers: list[TeacherSeed]
 
     def describe(self) -> dict[str, Any]:
         """Return the manifest's `soft`."""
@@ -105,7 +105,9 @@ def read_soft_labels(folder: Path) -> SoftLabels | None:
     note = read_mapping(folder / MANIFEST).get(SOFT)
     if note is None:
         return None
-    teachers = [TaughtBy(Path(cell), seed, digest) for cell, seed, digest in note.pop("teachers")]
+    teachers = [
+        TeacherSeed(Path(cell), seed, digest) for cell, seed, digest in note.pop("teachers")
+    ]
     return SoftLabels(**note, teachers=teachers)
 
 

@@ -51,7 +51,7 @@ class Places:
         return self.data_dir / "raw" / ".part" / name
 
 
-def obtain_source(name: str, dataset: DatasetConfig, places: Places) -> None:
+def fetch_source(name: str, dataset: DatasetConfig, places: Places) -> None:
     """Bring all members of a source to data/raw/<name>/, with a manifest, unless they are there.
 
     Raises:

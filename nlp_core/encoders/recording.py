@@ -42,7 +42,7 @@ class Attended(NamedTuple):
         return score_WHLK.masked_fill(~visible, torch.finfo(torch.float32).min / 4).log_softmax(-1)
 
 
-class Weighed(NamedTuple):
+class AttentionWeights(NamedTuple):
     """The attention of a layer that computes it by itself."""
 
     weights: Tensor
@@ -60,17 +60,19 @@ class Recorded(NamedTuple):
 
     hidden: tuple[Tensor, ...]
     """The states [W, L, D] after the embeddings and after each layer."""
-    attended: tuple[Attended | Weighed, ...]
+    attended: tuple[Attended | AttentionWeights, ...]
     """Of each layer; empty if attention is not recorded."""
 
 
-_attended: ContextVar[list[Attended | Weighed] | None] = ContextVar("attended", default=None)
+_attended: ContextVar[list[Attended | AttentionWeights] | None] = ContextVar(
+    "attended", default=None
+)
 
 
 @contextmanager
-def record_attention(*, enabled: bool) -> Iterator[list[Attended | Weighed]]:
+def record_attention(*, enabled: bool) -> Iterator[list[Attended | AttentionWeights]]:
     """Yield a list to which each layer of a pass adds, if enabled."""
-    found: list[Attended | Weighed] = []
+    found: list[Attended | AttentionWeights] = []
     # a layer that is recomputed in the backward pass finds no list and adds nothing
     token = _attended.set(found if enabled else None)
     try:
@@ -104,13 +106,13 @@ def _watch_dropout(encoder: Any) -> None:  # Any: any encoder's class
 
     for module in encoder.modules():
         if isinstance(module, RoFormerSelfAttention) and not module.dropout._forward_pre_hooks:
-            module.dropout.register_forward_pre_hook(_weigh)
+            module.dropout.register_forward_pre_hook(_record_weights)
 
 
-def _weigh(module: Any, read: tuple[Tensor, ...]) -> None:  # Any: a dropout
+def _record_weights(module: Any, read: tuple[Tensor, ...]) -> None:  # Any: a dropout
     found = _attended.get()
     if found is not None:
-        found.append(Weighed(*read))
+        found.append(AttentionWeights(*read))
 
 
 def _attend(

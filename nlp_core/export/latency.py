@@ -3,7 +3,7 @@
 All models are timed in turn on the same sentence, so that other load falls on all alike. The order
 of the sentences is random, the first ones are warm-up, and garbage collection is off.
 
-Needs no torch: torch models come as a `Subject` from `timing.py`.
+Needs no torch: torch models come as a `TimedModel` from `timing.py`.
 """
 
 import gc
@@ -24,7 +24,7 @@ BATCH = 32
 WARM_UP = 20
 
 
-class Subject(Protocol):
+class TimedModel(Protocol):
     """A model to time: a bundle, or a trained model in torch."""
 
     def featurize(self, examples: Sequence[Any]) -> Any: ...
@@ -47,7 +47,11 @@ class Timing(NamedTuple):
 
 
 def time_models(
-    subjects: Mapping[str, Subject], examples: Sequence[Any], config: "TimingConfig", *, seed: int
+    models: Mapping[str, TimedModel],
+    examples: Sequence[Any],
+    config: "TimingConfig",
+    *,
+    seed: int,
 ) -> list[Timing]:
     """Time models once; the seed draws the sentences and their order."""
     generator = np.random.default_rng(seed)
@@ -57,13 +61,13 @@ def time_models(
         [examples[idx] for idx in drawn[start : start + BATCH]]
         for start in range(0, len(drawn), BATCH)
     ]
-    for subject in subjects.values():
+    for model in models.values():
         for example in singles[:WARM_UP]:
-            subject.answer(subject.featurize(example))
-        subject.answer(subject.featurize(batches[0]))
-    one = time_each(subjects, singles)
-    many = time_each(subjects, batches)
-    return [_sum_up(name, one[name], many[name]) for name in subjects]
+            model.answer(model.featurize(example))
+        model.answer(model.featurize(batches[0]))
+    one = time_each(models, singles)
+    many = time_each(models, batches)
+    return [_summarise(name, one[name], many[name]) for name in models]
 
 
 def _draw(generator: np.random.Generator, size: int, count: int) -> list[int]:
@@ -74,30 +78,30 @@ def _draw(generator: np.random.Generator, size: int, count: int) -> list[int]:
 
 
 def time_each(
-    subjects: Mapping[str, Subject], inputs: Sequence[Sequence[Any]]
+    models: Mapping[str, TimedModel], inputs: Sequence[Sequence[Any]]
 ) -> dict[str, np.ndarray]:
     """Return seconds of featurising and of the rest, [N, 2], for each model."""
     clock: Callable[[], float] = time.perf_counter
-    found = {name: np.empty((len(inputs), 2)) for name in subjects}
-    names = list(subjects)
+    found = {name: np.empty((len(inputs), 2)) for name in models}
+    names = list(models)
     gc.collect()
     gc.disable()
     try:
         for number, examples in enumerate(inputs):
             turn = number % len(names)
             for name in names[turn:] + names[:turn]:
-                subject = subjects[name]
+                model = models[name]
                 begun = clock()
-                read = subject.featurize(examples)
+                read = model.featurize(examples)
                 ready = clock()
-                subject.answer(read)
+                model.answer(read)
                 found[name][number] = ready - begun, clock() - ready
     finally:
         gc.enable()
     return found
 
 
-def _sum_up(name: str, one: np.ndarray, many: np.ndarray) -> Timing:
+def _summarise(name: str, one: np.ndarray, many: np.ndarray) -> Timing:
     model, whole = 1000 * one[:, 1], 1000 * one.sum(1)
     count = BATCH * len(many)
     return Timing(

@@ -15,7 +15,7 @@ from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import DataError, UsageError
-from nlp_core.export.latency import Subject, Timing, describe_hardware, time_models
+from nlp_core.export.latency import TimedModel, Timing, describe_hardware, time_models
 from nlp_core.export.parity import Answers, name_scores
 from nlp_core.export.program import load_any
 from nlp_core.export.real_examples import list_examples, read_examples
@@ -28,7 +28,7 @@ COMPILED = "compiled"
 FLOAT32 = "float32"
 
 
-class TorchSubject:
+class TimedTorchModel:
     """A trained model as training runs it, or compiled by torch.
 
     Raises:
@@ -81,13 +81,15 @@ class TorchSubject:
         return Split("timed", np.arange(size), texts, targets, None, numbers, None, raw)
 
 
-def build_subjects(trained: TrainedModel, *, threads: int, compiled: bool) -> dict[str, Subject]:
-    """Return a trained model as torch subjects, and set torch's number of threads."""
+def build_timed_models(
+    trained: TrainedModel, *, threads: int, compiled: bool
+) -> dict[str, TimedModel]:
+    """Return a trained model as torch models, and set torch's number of threads."""
     torch.set_num_threads(threads)
-    subjects: dict[str, Subject] = {EAGER: TorchSubject(trained, compiled=False)}
+    models: dict[str, TimedModel] = {EAGER: TimedTorchModel(trained, compiled=False)}
     if compiled:
-        subjects[COMPILED] = TorchSubject(trained, compiled=True)
-    return subjects
+        models[COMPILED] = TimedTorchModel(trained, compiled=True)
+    return models
 
 
 def list_all_examples(trained: TrainedModel, file: Path | None = None) -> Sequence[Any]:
@@ -112,17 +114,17 @@ def time_export(name: str, params: Params, root: Path) -> TimedExport:
     export = params.exports[name]
     config, folder = params.timing[export.table], root / name_folder(export.table, name)
     trained = TrainedModel.open(root / export.cell, seed=export.seed, task=export.task)
-    subjects = build_subjects(trained, threads=config.threads, compiled=config.compiled)
+    models = build_timed_models(trained, threads=config.threads, compiled=config.compiled)
     bundles: dict[str, Path] = {variant: folder / variant for variant in export.variants}
     if export.teacher is not None:
         bundles[TEACHER] = folder.with_name(export.teacher) / FLOAT32
     for way, path in bundles.items():
         try:
-            subjects[way] = load_any(path, num_threads=config.threads)
+            models[way] = load_any(path, num_threads=config.threads)
         except BundleError as err:
             raise DataError(str(err)) from err
     examples = list_all_examples(trained)
-    runs = [time_models(subjects, examples, config, seed=run) for run in range(1, config.runs + 1)]
+    runs = [time_models(models, examples, config, seed=run) for run in range(1, config.runs + 1)]
     return TimedExport(describe_hardware(config.threads), measure_ways(runs))
 
 

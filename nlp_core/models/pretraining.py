@@ -87,7 +87,7 @@ def build_pretraining_model(
     graph = {**about, "inputs": {"texts": "texts"}, "layers": layers, "heads": heads}
     plan = plan_model(parse_model(graph, where), where=where)
     options, init = {"max_length": length}, Path(config.init)
-    if config.begins_from_nothing:
+    if config.is_from_scratch:
         note = {"tokenizer": tokenizer, "config": dict(architecture)}
         vocabulary = PieceVocabulary.from_note(note, options, init)
     else:

@@ -35,11 +35,11 @@ Scores = Mapping[str, HeadScores]
 
 
 @dataclass(frozen=True)
-class Lesson:
+class SoftTargets:
     """What a student learns of one task from its teachers.
 
     Attributes:
-        soft: by target (label, labels, tags) the soft labels of the training split.
+        columns: by target (label, labels, tags) the soft labels of the training split.
         widths: by target the numbers of a soft label; 0: one, a value.
         marginals: whether those of tags are log-probabilities of a conditional random field.
         weight: share of the soft labels in the loss.
@@ -47,7 +47,7 @@ class Lesson:
         matching: what layers learn from those of the teacher; None: nothing.
     """
 
-    soft: Mapping[str, SoftColumn]
+    columns: Mapping[str, SoftColumn]
     widths: Mapping[str, int]
     marginals: bool
     objective: DistillationConfig
@@ -68,15 +68,15 @@ class Student(GraphModel):
         ConfigError: a head has no outputs that could be compared, or others than the teacher.
     """
 
-    def __init__(self, model: GraphModel, lesson: Lesson) -> None:
+    def __init__(self, model: GraphModel, soft_targets: SoftTargets) -> None:
         super().__init__(model.plan, {}, {})
         self.blocks, self.heads = model.blocks, model.heads
-        self.lesson = lesson
+        self.soft_targets = soft_targets
         for name in self.heads:
             self._check_head(name)
 
     def score_with_loss(self, batch: Batch) -> tuple[dict[str, HeadScores], Tensor]:
-        matching = self.lesson.matching
+        matching = self.soft_targets.matching
         # a term without a weight is left out: the pass is then that of a student without it
         if matching is None or not (matching.hidden or matching.attention):
             return super().score_with_loss(batch)
@@ -100,7 +100,7 @@ class Student(GraphModel):
         terms = find_shares([self.count_terms(b) if len(b.rows) else none for b in labelled])
         rows = find_shares([self.count_rows(batch) for batch in batches])
         soft = find_shares([self._count_soft(batch) for batch in batches])
-        matching = self.lesson.matching
+        matching = self.soft_targets.matching
         sizes = [matching.count_windows(b) if matching else len(b.rows) for b in batches]
         windows = find_shares([{"": size} for size in sizes])
         return [
@@ -117,7 +117,7 @@ class Student(GraphModel):
         ]
 
     def _find_labelled(self, batch: Batch) -> Tensor:
-        return torch.from_numpy(np.flatnonzero(batch.rows < self.lesson.num_labelled))
+        return torch.from_numpy(np.flatnonzero(batch.rows < self.soft_targets.num_labelled))
 
     def _count_soft(self, batch: Batch) -> dict[str, float]:
         """Return by head how many terms the soft loss of a batch is the mean of."""
@@ -125,7 +125,7 @@ class Student(GraphModel):
         return {name: (terms if self.head(name).target == TAGS else rows)[name] for name in terms}
 
     def sum_losses(self, scores: Scores, batch: Batch) -> Tensor:
-        weight = self.lesson.weight
+        weight = self.soft_targets.weight
         losses = []
         labelled = self._find_labelled(batch)
         if weight < 1 and len(labelled) == len(batch.rows):
@@ -144,12 +144,12 @@ class Student(GraphModel):
         losses = []
         for name, (score, mask) in scores.items():
             head = self.head(name)
-            soft = torch.from_numpy(self.lesson.soft[head.target].take(batch.rows))
+            soft = torch.from_numpy(self.soft_targets.columns[head.target].take(batch.rows))
             teacher = soft.to(score.device)
             where = head.select_where(mask, batch.group)
             student = head.outputs(head.soften(score, mask).float(), where)
             teacher_KN = torch.stack([head.outputs(member, where) for member in teacher])
-            rows_N = compare_soft(self.lesson.objective, teacher_KN, student)
+            rows_N = compare_soft(self.soft_targets.objective, teacher_KN, student)
             count = (
                 head.count_terms(batch.targets[TAGS], mask) if head.target == TAGS else len(rows_N)
             )
@@ -158,15 +158,15 @@ class Student(GraphModel):
         return torch.stack(losses).sum()
 
     def _check_head(self, name: str) -> None:
-        head, lesson = self.head(name), self.lesson
+        head, soft_targets = self.head(name), self.soft_targets
         place = f"{self.plan.where}: head '{name}': found {type(head).__name__}"
-        if not head.comparable or head.target not in lesson.soft:
+        if not head.comparable or head.target not in soft_targets.columns:
             raise ConfigError(
-                f"{place}, expected one that predicts {' and '.join(sorted(lesson.soft))} by "
-                "outputs that can be compared with those of a teacher; take another head, or an "
-                "experiment without a teacher."
+                f"{place}, expected one that predicts "
+                f"{' and '.join(sorted(soft_targets.columns))} by outputs that can be compared "
+                "with those of a teacher; take another head, or an experiment without a teacher."
             )
-        width = lesson.widths[head.target]
+        width = soft_targets.widths[head.target]
         if head.grouped and width:
             raise ConfigError(
                 f"{place}, which gives a candidate one score, and a teacher that gives it {width}; "
@@ -177,8 +177,8 @@ class Student(GraphModel):
                 f"{place}, which gives an example a score for each label, and a teacher that gives "
                 "it one; expected heads of one sort."
             )
-        is_field = head.structured or (head.target == TAGS and lesson.marginals)
-        if is_field and isinstance(lesson.objective, MseLogitsConfig):
+        is_field = head.structured or (head.target == TAGS and soft_targets.marginals)
+        if is_field and isinstance(soft_targets.objective, MseLogitsConfig):
             raise ConfigError(
                 f"{place} and the objective mse_logits, but a conditional random field, which "
                 "teaches or learns here, has no logits for single tokens; take kl or mse_scores."

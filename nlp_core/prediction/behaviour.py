@@ -99,7 +99,7 @@ def _run_check(
             examples.append(example)
     pairs = zip(kept, _answer(predictor, examples), strict=True)
     wrong = [(before, after) for before, after in pairs if before.answers != after.answers]
-    worst = sorted(wrong, key=lambda pair: _weigh(*pair), reverse=True)[:SHOWN]
+    worst = sorted(wrong, key=lambda pair: _compare_answers(*pair), reverse=True)[:SHOWN]
     percent = 100 * len(wrong) / max(len(kept), 1)
     described = [_describe(*pair) for pair in worst]
     return CheckResult(name, len(kept), len(wrong), percent, described)
@@ -114,7 +114,7 @@ def _change(
     return cut_texts(example.lines, raw, predictor.data, predictor.tokenize)
 
 
-def _weigh(before: _Answered, after: _Answered) -> tuple[int, float]:
+def _compare_answers(before: _Answered, after: _Answered) -> tuple[int, float]:
     """Return the number of answers that differ, and the confidence in a new label."""
     pairs = zip_longest(before.answers, after.answers)
     confidence = after.prediction.confidence

@@ -58,7 +58,7 @@ class FoundPassage(NamedTuple):
     cells: dict[str, Any]  # Any: what a cell holds
 
 
-class Built(NamedTuple):
+class IndexSize(NamedTuple):
     """The size of a new index, and how many rows repeated an earlier passage."""
 
     passages: int
@@ -97,7 +97,7 @@ def write_index(
     *,
     column: str | None = None,
     approximate: bool = False,
-) -> Built:
+) -> IndexSize:
     """Write a folder that `PassageIndex.open` reads; a passage that is repeated is kept once.
 
     Args:
@@ -131,7 +131,7 @@ def write_index(
         note = {"format": FORMAT_VERSION, "weights": retriever.weights, "passages": len(texts)}
         note["digests"] = {name: digest_file(folder / name) for name in (VECTORS, PASSAGES)}
         write_json(folder / NOTE, note)
-    return Built(len(texts), index.d, repeated)
+    return IndexSize(len(texts), index.d, repeated)
 
 
 def _load_faiss() -> Any:  # Any: it has no types

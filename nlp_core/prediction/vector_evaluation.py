@@ -20,7 +20,7 @@ QUESTIONS = 512
 """Analogies compared with all words at a time, which bounds the memory."""
 
 
-class Measured(NamedTuple):
+class VectorScore(NamedTuple):
     """A number in points, of the lines whose words all have a vector."""
 
     score: float
@@ -28,7 +28,7 @@ class Measured(NamedTuple):
     lines: int
 
 
-def measure_similarity(path: Path, vectors: WordVectors) -> Measured:
+def measure_similarity(path: Path, vectors: WordVectors) -> VectorScore:
     """Return Spearman's correlation of cosines with the judgements of a file.
 
     A line has two words and a number; a first line without a number is a header.
@@ -54,10 +54,10 @@ def measure_similarity(path: Path, vectors: WordVectors) -> Measured:
     first, second = np.array(pairs).T
     cosines = (unit_VD[first] * unit_VD[second]).sum(1)
     found = measure("pair_regression", ["spearman"], Predictions([], given, cosines.tolist()))
-    return Measured(found["spearman"], len(pairs), lines)
+    return VectorScore(found["spearman"], len(pairs), lines)
 
 
-def measure_analogies(path: Path, vectors: WordVectors) -> Measured:
+def measure_analogies(path: Path, vectors: WordVectors) -> VectorScore:
     """Return how often the word nearest to b - a + c is d, leaving out a, b and c.
 
     A line has the words a b c d; one that starts with a colon names a section.
@@ -78,7 +78,7 @@ def measure_analogies(path: Path, vectors: WordVectors) -> Measured:
         scores = (unit_VD[b] - unit_VD[a] + unit_VD[c]) @ unit_VD.T
         np.put_along_axis(scores, part[:, :3], -np.inf, axis=1)
         right += int((scores.argmax(1) == d).sum())
-    return Measured(100 * right / len(questions), len(questions), lines)
+    return VectorScore(100 * right / len(questions), len(questions), lines)
 
 
 def _read_rows(path: Path, size: int) -> Iterator[tuple[int, list[str]]]:

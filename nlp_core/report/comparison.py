@@ -130,7 +130,7 @@ class Comparison:
         """
         if self.published.measured_over == "seeds" or entry.ours is None or entry.ours.n == 1:
             return None
-        low, high = surround(entry.ours, 1 / entry.ours.n)
+        low, high = build_interval(entry.ours, 1 / entry.ours.n)
         return Interval(max(low, 0.0), high)  # no time is below 0
 
 
@@ -223,10 +223,10 @@ def expect_run(score: Score, num_scores: int = 1) -> Interval | None:
     degrees of freedom. It covers the variation between seeds, not between splits. One seed
     shows no spread, so it has no interval.
     """
-    return None if score.n == 1 else surround(score, 1 + 1 / score.n, num_scores)
+    return None if score.n == 1 else build_interval(score, 1 + 1 / score.n, num_scores)
 
 
-def surround(score: Score, factor: float, num_scores: int = 1) -> Interval:
+def build_interval(score: Score, factor: float, num_scores: int = 1) -> Interval:
     """Return the interval of Student's t with `factor` times the variance of the runs."""
     quantile = float(stdtrit(score.n - 1, 1 - (1 - CONFIDENCE) / 2 / num_scores))
     reach = quantile * score.sd * math.sqrt(factor)

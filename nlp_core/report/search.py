@@ -6,7 +6,7 @@ from itertools import accumulate
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from nlp_core.config.space import Aim, Outcome
+from nlp_core.config.space import Outcome, SearchObjective
 from nlp_core.report.figure import (
     GRID,
     HONEST,
@@ -22,19 +22,21 @@ HISTORY_HEIGHT = 2.6  # inches
 FRAME = 0.9
 
 
-def draw_search(outcomes: Sequence[Outcome], importance: Mapping[str, float], aim: Aim) -> bytes:
+def draw_search(
+    outcomes: Sequence[Outcome], importance: Mapping[str, float], objective: SearchObjective
+) -> bytes:
     """Return the figure of a search as SVG; without importance it has the history only."""
     heights = [HISTORY_HEIGHT] + ([FRAME + LINE_HEIGHT * len(importance)] if importance else [])
     with styled():
         figure = build_figure(sum(heights))
         axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-        _draw_history(axes[0], outcomes, aim)
+        _draw_history(axes[0], outcomes, objective)
         if importance:
             _draw_importance(axes[1], importance)
         return save_figure(figure)
 
 
-def _draw_history(axes: Axes, outcomes: Sequence[Outcome], aim: Aim) -> None:
+def _draw_history(axes: Axes, outcomes: Sequence[Outcome], objective: SearchObjective) -> None:
     styles = {"finished": (OURS, OURS), "pruned": ("white", QUIET)}
     for state, (face, edge) in styles.items():
         found = [item for item in outcomes if item.state == state and item.score is not None]
@@ -43,7 +45,7 @@ def _draw_history(axes: Axes, outcomes: Sequence[Outcome], aim: Aim) -> None:
             scores = [item.score or 0.0 for item in found]
             axes.scatter(numbers, scores, s=18, facecolor=face, edgecolor=edge, label=state)
     finished = [(item.number, item.score) for item in outcomes if item.state == "finished"]
-    choose = max if aim.sign > 0 else min
+    choose = max if objective.sign > 0 else min
     best = list(accumulate((score for _, score in finished if score is not None), choose))
     axes.plot(
         [number for number, _ in finished],
@@ -53,7 +55,7 @@ def _draw_history(axes: Axes, outcomes: Sequence[Outcome], aim: Aim) -> None:
         label="best so far",
     )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set(xlabel="trial", title=f"{aim.metric} on {aim.split}")
+    axes.set(xlabel="trial", title=f"{objective.metric} on {objective.split}")
     axes.grid(axis="y", color=GRID)
     axes.legend(frameon=False)
 

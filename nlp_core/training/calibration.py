@@ -92,7 +92,7 @@ def calibrate(
     found = fit_calibration(predicted.score, target, score)
     if found is None:
         return None
-    states[HONEST] = cool_weights(states[HONEST], heads[0], found.temperature)
+    states[HONEST] = apply_temperature(states[HONEST], heads[0], found.temperature)
     if not found.right_kept and task.out_of_scope is None:
         found = found._replace(abstain_below=None)
     return found._replace(out_of_scope=task.out_of_scope)
@@ -117,8 +117,8 @@ def fit_calibration(
     if is_known.sum() >= FEW:
         temperature = choose_temperature(probability_NL[is_known], target_N[is_known])
     right = probability_NL.argmax(1) == target_N
-    confidence = _cool(probability_NL, temperature)
-    outside = None if outside_ML is None else _cool(outside_ML, temperature)
+    confidence = _scale_confidence(probability_NL, temperature)
+    outside = None if outside_ML is None else _scale_confidence(outside_ML, temperature)
     threshold = (
         choose_threshold(confidence, right)
         if outside is None
@@ -166,7 +166,9 @@ def check_scope(plan: ModelPlan, task: Task, *, is_calibrated: bool) -> None:
         )
 
 
-def _cool(probability_NL: NDArray[np.floating], temperature: float) -> NDArray[np.floating]:
+def _scale_confidence(
+    probability_NL: NDArray[np.floating], temperature: float
+) -> NDArray[np.floating]:
     """Return the confidence of each row at a temperature."""
     from scipy.special import softmax  # imported here: a third of a second that no cell needs
 
@@ -262,7 +264,7 @@ def choose_scope_threshold(
     return float(middle[(kept + turned_down).argmax()])
 
 
-def cool_weights(state: dict[str, Tensor], head: str, temperature: float) -> dict[str, Tensor]:
+def apply_temperature(state: dict[str, Tensor], head: str, temperature: float) -> dict[str, Tensor]:
     """Return the weights with the scores of a head divided by the temperature."""
     names = [f"heads.{head}.layers.out.{part}" for part in ("weight", "bias")]
     return {name: item / temperature if name in names else item for name, item in state.items()}

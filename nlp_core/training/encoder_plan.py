@@ -52,7 +52,7 @@ class EncoderPlan:
         Raises:
             ConfigError: the architecture file is wrong.
         """
-        if self.config.begins_from_nothing:
+        if self.config.is_from_scratch:
             return read_architecture(self.init, num_pieces, padding)
         return read_mapping(self.init / "config.json")
 
@@ -93,7 +93,7 @@ def read_encoder(name: str, params: Params) -> EncoderPlan:
 
 def _digest_init(name: str, config: EncoderConfig) -> str:
     init = Path(config.init)
-    if config.begins_from_nothing:
+    if config.is_from_scratch:
         return digest_json(read_mapping(init))
     path = init / MANIFEST
     if not path.exists():

@@ -24,7 +24,7 @@ from nlp_core.prediction.split_prediction import predict, write_predictions
 from nlp_core.prediction.trained_folder import name_member, read_trained_folder
 from nlp_core.training.cell import name_predictions
 from nlp_core.training.determinism import describe_machine
-from nlp_core.training.lesson import require_weights
+from nlp_core.training.soft_targets import require_weights
 from nlp_core.training.task_run import HONEST
 
 log = logging.getLogger(__name__)

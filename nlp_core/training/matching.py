@@ -12,14 +12,16 @@ from nlp_core.errors import ConfigError, suggest
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
-from nlp_core.objectives.distillation import Lesson
+from nlp_core.objectives.distillation import SoftTargets
 from nlp_core.objectives.matching import Matching, check_matching
 from nlp_core.prediction.trained_folder import read_trained_folder
-from nlp_core.training.lesson import find_teacher, require_weights
+from nlp_core.training.soft_targets import find_teacher, require_weights
 
 
-def add_matching(lesson: Lesson, task: Task, model: GraphModel, featurizer: Featurizer) -> Lesson:
-    """Return a lesson with the encoder of its teacher, if the recipe lets layers learn from it.
+def add_matching(
+    soft_targets: SoftTargets, task: Task, model: GraphModel, featurizer: Featurizer
+) -> SoftTargets:
+    """Add the encoder of the teacher to soft targets, if the recipe lets layers learn from it.
 
     The student's encoder and the teacher's then record what is compared.
 
@@ -31,9 +33,9 @@ def add_matching(lesson: Lesson, task: Task, model: GraphModel, featurizer: Feat
         ConfigError: a layer is not an encoder, or the two cannot be compared.
         DataError: there are several teachers, or the one is not trained or was retrained.
     """
-    config = lesson.objective.matching
+    config = soft_targets.objective.matching
     if config is None:
-        return lesson
+        return soft_targets
     cell, seed = find_teacher(task.folder)
     require_weights(cell, seed)
     trained = read_trained_folder(cell, seed)
@@ -53,7 +55,7 @@ def add_matching(lesson: Lesson, task: Task, model: GraphModel, featurizer: Feat
     assert isinstance(block, PretrainedEncoder), theirs.name
     matching = Matching(config, block.eval().requires_grad_(False))
     check_matching(model.plan, model.blocks, matching, where)
-    return replace(lesson, matching=matching)
+    return replace(soft_targets, matching=matching)
 
 
 def _find_layer(plan: ModelPlan, name: str, key: str) -> LayerPlan:

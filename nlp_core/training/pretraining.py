@@ -146,7 +146,7 @@ def _write_encoder(
     folder: Path, plan: EncoderPlan, model: PretrainingModel, tokenizer: str
 ) -> None:
     model.save(folder, tokenizer)
-    made_of = [plan.task.folder, *([] if plan.config.begins_from_nothing else [plan.init])]
+    made_of = [plan.task.folder, *([] if plan.config.is_from_scratch else [plan.init])]
     source: dict[str, Any] = {}
     for origin in made_of:
         source |= read_mapping(origin / MANIFEST).get("source", {})

@@ -17,8 +17,8 @@ from nlp_core.models.saving import load_pretrained_head
 from nlp_core.prediction.split_prediction import SplitPredictions, encode_splits
 from nlp_core.training.calibration import Calibration
 from nlp_core.training.checkpoint import Progress
-from nlp_core.training.lesson import read_lesson
 from nlp_core.training.matching import add_matching
+from nlp_core.training.soft_targets import read_training_split
 from nlp_core.training.start import Start
 from nlp_core.training.task_run import TaskRun, list_selections
 
@@ -83,7 +83,7 @@ def prepare_tasks(
 
     A run that starts from a cell may start from the seed of it with the same number.
     """
-    taught = [read_lesson(task, run.recipe.distillation) for task in run.tasks]
+    taught = [read_training_split(task, run.recipe.distillation) for task in run.tasks]
     trained = [
         (task, item.train if task.kind.is_auxiliary else choose_train(item.train, run.recipe, seed))
         for task, item in zip(run.tasks, taught, strict=True)
@@ -110,6 +110,6 @@ def prepare_tasks(
             if encoded.unknown_share is not None:  # of the words that a language model predicts
                 log.info("finetune next words split=%s unknown=%.4f", name, encoded.unknown_share)
         part = model.select(featurizer.plan) if run.plan.tasks else model
-        lesson = item.lesson and add_matching(item.lesson, task, part, featurizer)
-        runs.append(TaskRun(task, part, splits, list_selections(task), lesson))
+        soft_targets = item.soft_targets and add_matching(item.soft_targets, task, part, featurizer)
+        runs.append(TaskRun(task, part, splits, list_selections(task), soft_targets))
     return model, featurizers, runs

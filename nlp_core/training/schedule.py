@@ -119,7 +119,7 @@ def _rise_and(fall: Fall) -> Callable[[LearningRate, Any], Curve]:
     return build
 
 
-def _stay(rates: LearningRate, schedule: object) -> Curve:
+def _keep_rate(rates: LearningRate, schedule: object) -> Curve:
     return lambda step, scores: rates.peak
 
 
@@ -162,7 +162,7 @@ def _replay(scheduler: LRScheduler, optimizer: Optimizer) -> Curve:
 
 
 def _cycle(rates: LearningRate, schedule: CyclicSchedule) -> Curve:
-    optimizer = _stand_in(rates)
+    optimizer = _build_placeholder(rates)
     cyclic = CyclicLR(
         optimizer,
         schedule.min_lr,
@@ -182,7 +182,7 @@ def _cycle_once(rates: LearningRate, schedule: OneCycleSchedule) -> Curve:
             f"schedule.rise: found {schedule.rise:g} of {rates.num_steps} steps, expected more "
             "than one step; train longer or raise it."
         )
-    optimizer = _stand_in(rates)
+    optimizer = _build_placeholder(rates)
     one_cycle = OneCycleLR(
         optimizer,
         rates.peak,
@@ -197,7 +197,7 @@ def _cycle_once(rates: LearningRate, schedule: OneCycleSchedule) -> Curve:
 
 
 def _wait_for_plateaus(rates: LearningRate, schedule: PlateauSchedule) -> Curve:
-    optimizer = _stand_in(rates)
+    optimizer = _build_placeholder(rates)
     plateau = ReduceLROnPlateau(
         optimizer,
         mode="max",
@@ -221,13 +221,13 @@ def _wait_for_plateaus(rates: LearningRate, schedule: PlateauSchedule) -> Curve:
     return at
 
 
-def _stand_in(rates: LearningRate) -> Optimizer:
+def _build_placeholder(rates: LearningRate) -> Optimizer:
     """Return an optimiser of nothing that matters, whose rate a scheduler of torch may set."""
     return SGD([torch.zeros(1)], lr=rates.peak)
 
 
 CURVES: Mapping[str, Callable[[LearningRate, Any], Curve]] = {  # Any: the schedule of that name
-    "constant": _stay,
+    "constant": _keep_rate,
     "warmup_constant": _rise_and(lambda peak, left, span: peak),
     "warmup_linear": _rise_and(lambda peak, left, span: peak * left / span),
     "warmup_cosine": _rise_and(

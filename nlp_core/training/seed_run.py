@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from nlp_core.config.base import HISTORY
-from nlp_core.config.space import Aim
+from nlp_core.config.space import SearchObjective
 from nlp_core.files import format_line, replacing_folder, write_text
 from nlp_core.metrics import is_lower_better
 from nlp_core.models.graph import GraphModel
@@ -102,9 +102,9 @@ def _predict_splits(
     return predictions
 
 
-def find_aim(run: Run) -> Aim:
+def find_objective(run: Run) -> SearchObjective:
     metric = run.task.metrics[0]
-    return Aim(metric, run.task.select_split, -1.0 if is_lower_better(metric) else 1.0)
+    return SearchObjective(metric, run.task.select_split, -1.0 if is_lower_better(metric) else 1.0)
 
 
 def train_trial(
@@ -126,4 +126,4 @@ def train_trial(
     control = RunControl(watch=watch)
     trainer = _build_trainer(run, model, tasks, seed=seed, checkpoint=checkpoint, control=control)
     best = trainer.run().progress.best[HONEST].score
-    return find_aim(run).sign * best
+    return find_objective(run).sign * best

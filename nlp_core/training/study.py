@@ -19,7 +19,7 @@ import optuna
 from filelock import FileLock
 from optuna.trial import Trial, TrialState
 
-from nlp_core.config.space import Aim, DimensionConfig, Outcome, SpaceConfig
+from nlp_core.config.space import DimensionConfig, Outcome, SearchObjective, SpaceConfig
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import name_database
 from nlp_core.training.work import locked
@@ -57,7 +57,7 @@ class Search:
 
     train: Train
     space: SpaceConfig
-    aim: Aim
+    objective: SearchObjective
     seed: int
     output: Path
     defaults: Mapping[str, Any] | None = None
@@ -100,7 +100,7 @@ class Search:
                 trial.number,
                 STATES[trial.state],
                 {path: _decode(self.space.values[path], v) for path, v in trial.params.items()},
-                None if trial.value is None else self.aim.sign * trial.value,
+                None if trial.value is None else self.objective.sign * trial.value,
             )
             for trial in study.trials
             if trial.state.is_finished()
@@ -118,7 +118,7 @@ class Search:
                 f"{self.output}: found no trial that finished; the log names the error of each. "
                 "Narrow the space."
             )
-        return max(finished, key=lambda item: self.aim.sign * (item.score or 0.0))
+        return max(finished, key=lambda item: self.objective.sign * (item.score or 0.0))
 
     def measure_importance(self, study: optuna.Study) -> dict[str, float]:
         """Return the share of each value in the variance of the scores; empty: too few trials."""
@@ -185,7 +185,9 @@ class Search:
             log.warning("search failed trial=%d: %s", trial.number, err)
         else:
             study.tell(trial, score)
-            shown = f"{self.aim.split} {self.aim.metric}={self.aim.sign * score:.2f}"
+            shown = (
+                f"{self.objective.split} {self.objective.metric}={self.objective.sign * score:.2f}"
+            )
             log.info("search done trial=%d %s", trial.number, shown)
 
 

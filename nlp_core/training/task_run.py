@@ -25,7 +25,7 @@ from nlp_core.errors import ConfigError, TrainingError
 from nlp_core.kinds import LABEL
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives.distillation import Lesson, Student
+from nlp_core.objectives.distillation import SoftTargets, Student
 
 HONEST = "honest"
 PAPER = "paper"
@@ -39,7 +39,7 @@ class TaskRun:
     Attributes:
         model: the part of the model that serves it.
         selections: for each way of choosing the epoch the name of the split that it looks at.
-        lesson: what teachers predicted of the training split, if there are any.
+        soft_targets: what teachers predicted of the training split, if there are any.
         measured: further splits that are measured at each validation, and choose nothing.
         joint: the larger part of the model that a step trains, where batches have targets of
             further heads; None: `model`.
@@ -49,7 +49,7 @@ class TaskRun:
     model: GraphModel
     splits: Mapping[str, EncodedSplit]
     selections: Mapping[str, str]
-    lesson: Lesson | None = None
+    soft_targets: SoftTargets | None = None
     measured: Sequence[str] = ()
     joint: GraphModel | None = None
 
@@ -57,7 +57,7 @@ class TaskRun:
     def trained_model(self) -> GraphModel:
         """The part of the model with the loss that it is trained by."""
         model = self.joint or self.model
-        return model if self.lesson is None else Student(model, self.lesson)
+        return model if self.soft_targets is None else Student(model, self.soft_targets)
 
     @property
     def train(self) -> EncodedSplit:

@@ -20,7 +20,7 @@ from nlp_core.data.augmentation import Texts, read_texts
 from nlp_core.data.soft_labels import (
     TRAIN_FILE,
     SoftLabels,
-    TaughtBy,
+    TeacherSeed,
     append_answers,
     read_soft_labels,
     write_answers,
@@ -34,8 +34,8 @@ from nlp_core.prediction.split_prediction import score_split
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import describe_machine, seed_everything
-from nlp_core.training.lesson import describe_teacher, require_weights
 from nlp_core.training.processes import Processes
+from nlp_core.training.soft_targets import describe_teacher, require_weights
 from nlp_core.training.work import join_training
 
 log = logging.getLogger(__name__)
@@ -190,7 +190,7 @@ def _describe(teacher: Teacher, texts: Texts, before: SoftLabels | None) -> Soft
     }
     marginals = any(head.structured for head in heads)
     teachers = [
-        TaughtBy(cell.folder, seed, digest_json(describe_teacher(cell.folder, seed)))
+        TeacherSeed(cell.folder, seed, digest_json(describe_teacher(cell.folder, seed)))
         for seed in teacher.config.seeds
     ]
     own = [*texts.begins, len(texts.table)][1]

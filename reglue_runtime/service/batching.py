@@ -158,7 +158,7 @@ class Batcher:
         # after a second signal the loop may be closed, and all requests with it
         with suppress(RuntimeError):
             loop = jobs[0].future.get_loop()
-            loop.call_soon_threadsafe(_settle, jobs, outcomes)
+            loop.call_soon_threadsafe(_set_outcomes, jobs, outcomes)
 
 
 def _check_waiting(jobs: Sequence[Job], number: int) -> None:
@@ -183,7 +183,7 @@ def choose_batch(jobs: Sequence[Job], max_batch: int) -> list[Job]:
     return chosen
 
 
-def _settle(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
+def _set_outcomes(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
     for job, outcome in zip(jobs, outcomes, strict=True):
         if job.future.done():
             continue

@@ -13,19 +13,19 @@ from nlp_core.errors import DataError
 from nlp_core.files import digest_file, digest_json
 from nlp_core.kinds import TAGS
 from nlp_core.models.saving import VOCABULARY, WEIGHTS
-from nlp_core.objectives.distillation import Lesson
+from nlp_core.objectives.distillation import SoftTargets
 
 log = logging.getLogger(__name__)
 
 
-class Taught(NamedTuple):
+class TrainingSplit(NamedTuple):
     """The training split of a task, ending in texts that only teachers labelled, if any."""
 
     train: Split
-    lesson: Lesson | None
+    soft_targets: SoftTargets | None
 
 
-def read_lesson(task: Task, config: DistillationConfig | None) -> Taught:
+def read_training_split(task: Task, config: DistillationConfig | None) -> TrainingSplit:
     """Read the training split of a task, and what teachers said of it, if any did.
 
     Args:
@@ -36,7 +36,7 @@ def read_lesson(task: Task, config: DistillationConfig | None) -> Taught:
     """
     soft = None if config is None else read_soft_labels(task.folder)
     if config is None or soft is None:
-        return Taught(task.read_split(TRAIN), None)
+        return TrainingSplit(task.read_split(TRAIN), None)
     train, columns = read_taught_split(task, soft), soft.read(task.folder)
     offsets = columns[TAGS].offsets if TAGS in columns else None
     if offsets is not None and (offsets != train.tag_offsets).any():
@@ -45,18 +45,18 @@ def read_lesson(task: Task, config: DistillationConfig | None) -> Taught:
             "teacher must read every token."
         )
     log.info(
-        "finetune lesson task=%s labelled=%d further=%d members=%d",
+        "finetune soft targets task=%s labelled=%d further=%d members=%d",
         *(task.name, soft.num_labelled, len(train) - soft.num_labelled, len(soft.teachers)),
     )
-    lesson = Lesson(
-        soft=columns,
+    soft_targets = SoftTargets(
+        columns=columns,
         widths=soft.widths,
         marginals=soft.marginals,
         objective=config,
         weight=config.find_weight(task.name),
         num_labelled=soft.num_labelled,
     )
-    return Taught(train, lesson)
+    return TrainingSplit(train, soft_targets)
 
 
 def describe_teacher(cell: Path, seed: int) -> dict[str, Any]:
