@@ -284,7 +284,10 @@ def test_slope_of_marginals_is_that_of_their_differences() -> None:
     ("changes", "expected"),
     [
         ({"widths": {"label": 0}}, "found ClassificationHead, which gives an example a score for"),
-        ({"columns": {"tags": SoftColumn(np.zeros(1))}}, "expected one that predicts tags by outputs"),
+        (
+            {"columns": {"tags": SoftColumn(np.zeros(1))}},
+            "expected one that predicts tags by outputs",
+        ),
     ],
 )
 def test_head_that_cannot_learn_from_the_teacher_is_refused(
