@@ -49,3 +49,10 @@ def test_a_wrong_space_names_the_key(tmp_path: Path, line: str, message: str) ->
         read_config(path, SpaceConfig)
     assert str(path) in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_a_path_and_a_part_of_it_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text("values:\n  a.lr: {low: 1, high: 2}\n  a: {choices: [1, 2]}\n")
+    with pytest.raises(ConfigError, match=r"found a and a\.lr, which is a part of it"):
+        read_config(path, SpaceConfig)

@@ -2,12 +2,15 @@
 
 import json
 import os
+import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from nlp_core.cli import main
 from nlp_core.cli.search import work_together
@@ -20,6 +23,7 @@ from nlp_core.training.searched import search_cell
 from nlp_core.training.seed_run import find_objective, train_trial
 from nlp_core.training.study import Search
 from nlp_core.training.task_run import TaskRun
+from nlp_core.training.work import locked
 from tests.tiny_training import KilledError, make_cell, make_params, project
 from tests.user_commands import fail
 from tests.user_files import SMALL, write_tsv
@@ -135,12 +139,13 @@ def test_a_trial_never_measures_the_reported_split(
     assert seen == ["held_out"]
 
 
+@pytest.mark.parametrize("error", [TrainingError, torch.OutOfMemoryError, MemoryError])
 def test_a_trial_that_fails_is_counted_and_the_others_go_on(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     def fail_above(run: Run, *others: Any) -> float:
         if run.recipe.optimizer.lr > 0.01:
-            raise TrainingError("found a loss of nan")
+            raise error("found a loss of nan")
         return score_by_values(run, *others)
 
     monkeypatch.setitem(TRAIN, 0, fail_above)
@@ -204,10 +209,18 @@ def test_a_test_file_that_comes_later_is_measured(
     (place / "space.yaml").write_text(json.dumps({"values": values}))
     space = ["--space", "space.yaml", "--trials", "1", "-o", "x", "--epochs", "1"]
     search = ["search", "m.json", "--train", "a.tsv", *space, *SMALL]
-    for more in ([], ["--test", "a.tsv"]):
+    for more in ([], ["--test", "a.tsv"], ["--trials", "2"]):
         main([*search, *more])
         metrics = json.loads((place / "x/search.json").read_text())["metrics"]
-        assert [*metrics] == ["dev", *(["test"] if more else [])]
+        assert [*metrics] == ["dev", *(["test"] if "--test" in more else [])]
+    model = json.loads((place / "x/best/model.json").read_text())
+    assert model == json.loads((place / "x/winner.json").read_text())
+    (place / "link").symlink_to("x")
+    with locked(place / "x/run", "search"):
+        other = ["--search-seed", "2", "-o", "link", "--force"]
+        assert "another process trains this search" in fail(capsys, *search, *other)
+    main([*search, *other])
+    assert len(json.loads((place / "x/search.json").read_text())["trials"]) == 1
     assert "--epochs: is for a model file" in fail(capsys, "search", "wikiqa", "cnn", *space)
     assert "found -1, expected 0 or more" in fail(capsys, *search, "--search-seed", "-1")
     cell = ["search", "wikiqa", "cnn", *space[:4], "--seed", "-1"]
@@ -225,6 +238,19 @@ class _Killer:
 def test_a_job_that_was_killed_is_one_paragraph() -> None:
     with pytest.raises(TrainingError, match="one of 2 jobs was killed"):
         work_together(Namespace(jobs=2, killer=_Killer()))
+
+
+@pytest.mark.slow
+def test_jobs_end_with_a_killed_command(tmp_path: Path) -> None:
+    space = tmp_path / "space.yaml"
+    os.mkfifo(space)
+    code = f"work_together(Namespace(jobs=1, space=Path({str(space)!r})))"
+    code = f"from pathlib import Path; from nlp_core.cli.search import *; {code}"
+    code = f"from argparse import Namespace; {code}"
+    started = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    with space.open("w"):  # once the job reads it
+        started.kill()
+        started.communicate(timeout=30)  # until the job too has closed its output
 
 
 def test_the_figure_has_the_history_and_the_importance() -> None:

@@ -10,7 +10,9 @@ Examples:
 
 import argparse
 import multiprocessing
+import os
 import shutil
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -96,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
         "searched": searched.digest,
         "seed": search.seed,
     }
-    _prepare(search.output, digest_json(key), force=options.force)
+    _prepare(search, digest_json(key), force=options.force)
     with search.hold():
         if options.jobs == 1:
             search.work(options.trials)
@@ -134,8 +136,17 @@ def work_together(options: argparse.Namespace) -> None:
 
 
 def _work(options: argparse.Namespace) -> None:
+    """Run trials in a process that ends with the command, even if that is killed."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     show_log()
     _read_search(options)[1].work(options.trials)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)  # as if it was killed too: its trial is resumed
 
 
 def _read_search(options: argparse.Namespace) -> tuple[Searched, Search]:
@@ -199,14 +210,23 @@ def _read_cell(options: argparse.Namespace) -> Searched:
     return search_cell(name, params, options.seed)
 
 
-def _prepare(output: Path, key: str, *, force: bool) -> None:
-    """Make the folder of a search, unless it holds this one already."""
+def _prepare(search: Search, key: str, *, force: bool) -> None:
+    """Make the folder of a search, unless it holds this one already.
+
+    Raises:
+        TrainingError: another search runs there.
+        UsageError: the folder holds something else.
+    """
+    output = search.output
     started = output / STARTED
     if started.exists() and read_mapping(started)["key"] == key:
         return
     check_replaceable(output, marker=STARTED, name="search", option="-o", force=force)
-    shutil.rmtree(output, ignore_errors=True)
-    output.mkdir(parents=True)
+    with search.hold():
+        pass
+    folder = output.resolve()  # of a link, what it leads to
+    shutil.rmtree(folder)
+    folder.mkdir()
     write_json(started, {"key": key})
 
 
@@ -222,9 +242,9 @@ def _finish(searched: Searched, search: Search, space: Path, test: Path | None) 
     )
     document = searched.change(winner.values, source)
     done, best = output / RESULT, output / BEST
-    kept = read_mapping(done) if done.exists() and best.exists() else None
-    number = kept and kept["winner"]["number"]
-    if kept is None or (number, kept.get("test_sha256")) != (winner.number, tested):
+    kept = read_mapping(done) if done.exists() and best.exists() else {}
+    known = kept.get("winner"), len(kept.get("trials", [])), kept.get("test_sha256")
+    if known != (winner._asdict(), len(outcomes), tested):
         done.unlink(missing_ok=True)
         final = searched.build_measured(document, best)
         checkpoint = output / f"{BEST}-{winner.number}.safetensors"

@@ -108,3 +108,14 @@ class SpaceConfig(ClosedModel):
     description: str = ""
     values: dict[str, DimensionConfig] = Field(min_length=1)
     """By the path of a key, as `--set` names it: training.optimizer.lr, layers.lstm.hidden_dim."""
+
+    @model_validator(mode="after")
+    def _check_paths(self) -> "SpaceConfig":
+        for path in self.values:
+            for other in self.values:
+                if other.startswith(f"{path}."):
+                    raise ValueError(
+                        f"values: found {path} and {other}, which is a part of it, expected one "
+                        "of them."
+                    )
+        return self

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import optuna
+import torch
 from filelock import FileLock
 from optuna.trial import Trial, TrialState
 
@@ -32,6 +33,7 @@ Watch = Callable[[int, float], None]
 Train = Callable[[dict[str, Any], Path, Watch], float]  # Any: JSON holds anything
 EARLY_TRIALS = 5
 """Finished trials before one may be pruned."""
+OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 STATES = {
     TrialState.COMPLETE: "finished",
     TrialState.PRUNED: "pruned",
@@ -180,7 +182,7 @@ class Search:
         except optuna.TrialPruned:
             study.tell(trial, state=TrialState.PRUNED)
             log.info("search pruned trial=%d", trial.number)
-        except (ConfigError, DataError, TrainingError) as err:
+        except (ConfigError, DataError, TrainingError, *OUT_OF_MEMORY) as err:
             study.tell(trial, state=TrialState.FAIL)
             log.warning("search failed trial=%d: %s", trial.number, err)
         else:
