@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from dvc.config import NoRemoteError
 from dvc.dependency.param import ParamsDependency
-from dvc.exceptions import CheckoutError, DownloadError, DvcException
+from dvc.exceptions import CheckoutError, DownloadError, DvcException, UploadError
 from dvc.repo import Repo
 from dvc_objects.errors import ObjectFormatError
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
@@ -112,11 +112,13 @@ class Shared(NamedTuple):
         num_files: files that were not there before.
         missing: stages whose recorded outputs are neither here nor in the remote.
         damaged: stages with a file in the remote that does not have the recorded digest.
+        kept: stages with an output here that is not recorded, and that no cache has.
     """
 
     num_files: int
     missing: list[str]
     damaged: list[str]
+    kept: list[str]
 
 
 def fetch(root: Path, names: Sequence[str]) -> Shared:
@@ -127,28 +129,40 @@ def fetch(root: Path, names: Sequence[str]) -> Shared:
     """
     with _open_repo(root) as repo:
         missing = _find_missing(repo, names, _open_remote(repo))
-        found = [name for name in names if name not in missing]
-        damaged, num_files = [], 0
-        for name in found:
+        damaged, kept, num_files = [], [], 0
+        for name in names:
+            if name in missing:
+                continue
             try:
                 num_files += repo.fetch([name])
                 _check_cache(repo, name)
-                repo.checkout([name], force=True)
+                repo.checkout([name])
             except (CheckoutError, DownloadError, ObjectFormatError):
                 damaged.append(name)
-        return Shared(num_files, missing, damaged)
+            except DvcException as error:
+                if type(error) is not DvcException:
+                    raise
+                kept.append(name)  # it would delete what it could not restore
+        return Shared(num_files, missing, damaged, kept)
 
 
 def push(root: Path, names: Sequence[str]) -> Shared:
     """Copy the outputs of stages from DVC's cache to the remote.
 
     Raises:
-        ConfigError: as `fetch`.
+        ConfigError: as `fetch`, or the remote takes no files.
     """
     with _open_repo(root) as repo:
         missing = _find_missing(repo, names, _open_remote(repo))
         found = [name for name in names if name not in missing]
-        return Shared(repo.push(targets=found) if found else 0, missing, [])
+        try:
+            num_files = repo.push(targets=found) if found else 0
+        except UploadError as error:
+            raise ConfigError(
+                f".dvc/config: the remote did not take {error.amount} files, expected one that "
+                "can be reached and written. The same command copies what is missing."
+            ) from error
+        return Shared(num_files, missing, [], [])
 
 
 def find_shared(root: Path, names: Sequence[str]) -> list[str]:
@@ -168,6 +182,8 @@ def _open_remote(repo: Any) -> Any:  # DVC has no types.
             ".dvc/config: found no default remote, expected a place to share trained cells, such "
             "as a folder. Add one: `dvc remote add --default shared /path/to/folder`."
         ) from error
+    except ImportError as error:
+        raise ConfigError(f".dvc/config: the remote: {error} with `pip install`.") from error
 
 
 def _check_cache(repo: Any, name: str) -> None:
@@ -176,17 +192,20 @@ def _check_cache(repo: Any, name: str) -> None:
     Raises:
         ObjectFormatError: a file is damaged.
     """
-    store = repo.cache.local
+    store, digests, wrong = repo.cache.local, set(), []
     for output in _list_cached(repo, name):
         tree = output.get_obj()
-        parts = [digest.value for _, _, digest in tree] if output.hash_info.isdir else []
-        for digest in [*parts, output.hash_info.value]:
-            path = Path(store.oid_to_path(digest))
-            with path.open("rb") as file:
-                found = hashlib.file_digest(file, "md5").hexdigest()
-            if found != digest.removesuffix(".dir"):
-                path.unlink()
-                raise ObjectFormatError(f"{path} is damaged")
+        digests |= {digest.value for _, _, digest in tree} if output.hash_info.isdir else set()
+        digests.add(output.hash_info.value)
+    for digest in sorted(digests):
+        path = Path(store.oid_to_path(digest))
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "md5").hexdigest()
+        if found != digest.removesuffix(".dir"):
+            path.unlink()
+            wrong.append(str(path))
+    if wrong:
+        raise ObjectFormatError(f"damaged: {', '.join(wrong)}")
 
 
 def _find_missing(repo: Any, names: Sequence[str], remote: Any) -> list[str]:

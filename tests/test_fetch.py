@@ -65,6 +65,35 @@ def test_damaged_file_is_not_copied(clone: Project) -> None:
     assert not (clone.root / "artifacts/cells/small/small_one").exists()
 
 
+def test_file_that_is_not_recorded_is_kept(clone: Project) -> None:
+    fetch(clone.root, NAMES)
+    own = clone.root / "artifacts/cells/small/small_one/cell.json"
+    own.unlink()
+    own.write_text("trained here")
+    assert fetch(clone.root, NAMES).kept == [CELL]
+    assert own.read_text() == "trained here"
+
+
+def test_mended_remote_is_copied(clone: Project, pushed: Project) -> None:
+    for path in list_remote(clone):
+        path.chmod(0o644)
+        path.write_bytes(b"[]")
+    assert fetch(clone.root, NAMES).damaged == NAMES
+    shutil.copytree(pushed.root.parent / "remote", clone.root.parent / "remote", dirs_exist_ok=True)
+    assert fetch(clone.root, NAMES).damaged == []
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [("http://127.0.0.1:9", r"did not take \d+ files"), ("s3://cells", "'dvc-s3' to be installed")],
+)
+def test_remote_that_takes_nothing_is_an_error(clone: Project, address: str, message: str) -> None:
+    fetch(clone.root, NAMES)
+    clone.run("dvc", "remote", "modify", "shared", "url", address)
+    with pytest.raises(ConfigError, match=message):
+        push(clone.root, NAMES)
+
+
 def test_absent_cell_is_named(clone: Project) -> None:
     for path in list_remote(clone):
         path.unlink()

@@ -41,6 +41,7 @@ def run(options: argparse.Namespace) -> None:
     stale = {name: why for name, why in dag.find_stale(Path()).items() if name in names}
     why = dict.fromkeys(shared.missing, "not in the remote")
     why |= dict.fromkeys(shared.damaged, "damaged in the remote, so not copied")
+    why |= dict.fromkeys(shared.kept, "changed here and not recorded, so kept; delete it to fetch")
     remaining = {name: why.get(name) or "; ".join(reasons) for name, reasons in stale.items()}
     if options.json:
         print_json({"files": shared.num_files, "stages": len(names), "to_build": remaining})
