@@ -10,7 +10,10 @@ from nlp_core.dag import Resources, load_stages
 from nlp_core.errors import ConfigError
 from tests.workflow_project import ROOT, make_stub_project
 
-SUBMIT = ROOT / "profiles/lsf-pbs/submit.sh"
+SUBMIT, STATUS = (ROOT / "profiles/lsf-pbs" / name for name in ("submit.sh", "status.sh"))
+KILLED_ONCE = """case $script in *finetune*) [ -e ../once ] || {
+  touch ../once; echo 271 >../$$.done; echo $$; exit; } ;; esac"""
+"""Part of a stand-in for qsub: the first training is killed, so its script writes no mark."""
 
 
 def test_every_stage_states_its_resources() -> None:
@@ -69,13 +72,39 @@ def test_a_scheduler_that_takes_no_job_fails(tmp_path: Path, program: str) -> No
     assert (done.returncode, done.stdout, done.stderr) == (255, "", "closed\n")
 
 
+@pytest.mark.parametrize(
+    ("program", "answer", "expected"),
+    [
+        ("bjobs", "PEND", "running"),
+        ("bjobs", "DONE", "success"),
+        ("bjobs", "EXIT", "failed"),
+        ("bjobs", "Job <7> is not found", "success"),
+        ("bjobs", "LSF is down. Please wait ...", "running"),
+        ("qstat", "    job_state = R", "running"),
+        ("qstat", "    job_state = F\n    Exit_status = 0", "success"),
+        ("qstat", "    job_state = F\n    Exit_status = 271", "failed"),
+        ("qstat", "qstat: Unknown Job Id 7.pbs", "success"),
+        ("qstat", "Connection refused", "running"),
+    ],
+)
+def test_status_script_says_what_became_of_a_job(
+    tmp_path: Path, program: str, answer: str, expected: str
+) -> None:
+    add_program(tmp_path, program, f"printf '%s\n' '{answer}' >&2; exit 1")
+    done = call(tmp_path, STATUS, "7")
+    assert (done.returncode, done.stdout) == (0, f"{expected}\n")
+
+
 @pytest.mark.slow
 def test_generic_profile_builds_what_dvc_builds(tmp_path: Path) -> None:
     for name in ("dvc", "pbs"):
         (tmp_path / name).mkdir()
     by_dvc, project = (make_stub_project(tmp_path / name) for name in ("dvc", "pbs"))
     assert len(by_dvc.build("dvc", "repro")) == 9
-    add_program(tmp_path, "qsub", 'for script; do :; done; sh "$script" >/dev/null 2>&1 & echo $$')
+    run = '(sh "$script" >/dev/null 2>&1; echo $? >../$$.done) & echo $$'
+    add_program(tmp_path, "qsub", f"for script; do :; done\n{KILLED_ONCE}\n{run}")
+    state = 'if [ -e ../$3.done ]; then echo "job_state = F Exit_status = $(cat ../$3.done)"; fi'
+    add_program(tmp_path, "qstat", state)
     done = subprocess.run(
         ("snakemake", "--profile", "profiles/lsf-pbs"),
         cwd=project.root,
@@ -86,6 +115,7 @@ def test_generic_profile_builds_what_dvc_builds(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
+    assert (tmp_path / "once").exists()
     assert project.digest_outputs() == by_dvc.digest_outputs()
 
 
@@ -101,9 +131,13 @@ def put_first(folder: Path, environment: dict[str, str]) -> dict[str, str]:
 
 
 def submit(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return call(folder, SUBMIT, *arguments)
+
+
+def call(folder: Path, script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin"}
     return subprocess.run(
-        (str(SUBMIT), *arguments),
+        (str(script), *arguments),
         cwd=folder,
         env=environment,
         capture_output=True,
