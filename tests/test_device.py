@@ -47,12 +47,16 @@ def test_a_device_that_is_not_there_is_refused(
 
 def test_a_gpu_stands_beside_its_numbers_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"card {device.index}")
     monkeypatch.setenv(VARIABLE, "cuda")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert find_device() == torch.device("cuda", 1)
     assert describe_machine()["device"] == "card 1"
     assert "probe" not in describe_machine()
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(ConfigError, match="found process 3 of this machine, which has 2 GPUs"):
+        find_device()
 
 
 @pytest.mark.parametrize("kind", sorted(MODELS))

@@ -216,3 +216,27 @@ def test_a_lost_process_ends_the_run(
         meet()
     assert find_processes().count == 1
     assert "Traceback" not in capfd.readouterr().err
+
+
+KILLED = """
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from nlp_core.training.processes import _take_part
+context = get_context("spawn")
+reader, writer = context.Pipe(duplex=False)
+place = 1, 2, Path("meeting").resolve(), writer
+context.Process(target=_take_part, args=(place, print, ())).start()
+print(reader.recv(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_does_not_wait_for_a_killed_one(tmp_path: Path) -> None:
+    command, environment = [sys.executable, "-c", KILLED], {**os.environ, "PYTHONPATH": str(ROOT)}
+    first = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE)
+    assert first.stdout is not None
+    assert first.stdout.readline() == b"1\n"  # the other one is there
+    first.kill()
+    first.communicate(timeout=30)  # until the other one has closed its output

@@ -10,9 +10,7 @@ Examples:
 
 import argparse
 import multiprocessing
-import os
 import shutil
-import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -41,6 +39,7 @@ from nlp_core.files import (
     write_text,
 )
 from nlp_core.report.search import draw_search
+from nlp_core.training.processes import end_with_parent
 from nlp_core.training.run import Run
 from nlp_core.training.searched import WINNER, Document, Searched, read_metrics, search_cell
 from nlp_core.training.seed_run import find_objective, train_run, train_trial
@@ -136,17 +135,9 @@ def work_together(options: argparse.Namespace) -> None:
 
 
 def _work(options: argparse.Namespace) -> None:
-    """Run trials in a process that ends with the command, even if that is killed."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()  # its trial is then resumed
     show_log()
     _read_search(options)[1].work(options.trials)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)  # as if it was killed too: its trial is resumed
 
 
 def _read_search(options: argparse.Namespace) -> tuple[Searched, Search]:

@@ -40,7 +40,13 @@ def find_device() -> torch.device:
             f"{VARIABLE}: found '{CUDA}', and torch {torch.__version__} sees no such device here. "
             f"Install a build of torch for it and its driver, or leave {VARIABLE} out."
         )
-    return torch.device(CUDA, int(os.environ.get("LOCAL_RANK", "0")))
+    index, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if index >= count:
+        raise ConfigError(
+            f"{VARIABLE}: found process {index + 1} of this machine, which has {count} GPUs, "
+            "expected a GPU for each; start fewer processes."
+        )
+    return torch.device(CUDA, index)
 
 
 def seed_everything(seed: int) -> None:

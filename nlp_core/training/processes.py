@@ -9,10 +9,11 @@ whatever N is; only their dropout differs.
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -190,11 +191,25 @@ def start_processes(
                 other.join()
 
 
+def end_with_parent() -> None:
+    """Let this process end when the one that started it does, even if that is killed."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _take_part(
     place: tuple[int, int, Path, Connection], work: Callable[..., object], arguments: Sequence[Any]
 ) -> None:
     """Run `work` as one of the other processes; the first one reports a user's mistake."""
     rank, count, meeting, writer = place
+    # torch would wait half an hour for a first process that was killed before the meeting
+    end_with_parent()
     # Ctrl-C reaches all processes: the first one ends the others
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     writer.send(rank)
