@@ -1,6 +1,7 @@
 """What was flipped or cut after it was written is noticed before it is used, or made again."""
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,24 @@ def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, caplog: pytest.LogCapt
             assert not is_usable(path)
         assert "found a damaged checkpoint; the run starts from the beginning" in caplog.text
         caplog.clear()
+
+
+@dataclass
+class OtherProgress(Progress):
+    """What code of another version may keep."""
+
+    warm: bool = False
+
+
+def test_a_checkpoint_of_other_code_is_not_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, weights = tmp_path / "checkpoint", torch.ones(2)
+    optimizer, generators = torch.optim.SGD([weights], lr=0.1), [torch.get_rng_state()]
+    save_checkpoint(path, OtherProgress(), {"model": {"w": weights}}, optimizer, generators)
+    with caplog.at_level(logging.WARNING):
+        assert not is_usable(path)
+    assert "found a checkpoint of other code; the run starts from the beginning" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["examples.parquet", "manifest.json"])

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -84,17 +84,23 @@ def save_checkpoint(
 
 
 def is_usable(path: Path) -> bool:
-    """Return whether there is a checkpoint; a damaged one gets a warning and is not used."""
+    """Return whether there is a checkpoint; an unusable one gets a warning.
+
+    One is unusable if it is damaged, or if code with another `Progress` wrote it.
+    """
     if not path.exists():
         return False
+    known = {GROUPS, *(item.name for item in fields(Progress))}
     try:
         tensors, note = load_tensors(path)
         is_whole = bool(note.pop(DIGEST) == _digest(tensors, note))
     except (SafetensorError, ValueError, LookupError, AttributeError):
-        is_whole = False
-    if not is_whole:
-        log.warning("%s: found a damaged checkpoint; the run starts from the beginning", path)
-    return is_whole
+        is_whole, note = False, {}
+    if not is_whole or set(note) != known:
+        found = "a checkpoint of other code" if is_whole else "a damaged checkpoint"
+        log.warning("%s: found %s; the run starts from the beginning", path, found)
+        return False
+    return True
 
 
 def _digest(tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> str:  # Any: JSON
