@@ -215,7 +215,9 @@ def write_ensemble(root: Path, **changes: object) -> None:
     path.write_text(yaml.safe_dump(params | {"ensembles": {"both": both}}))
 
 
-def test_an_ensemble_is_a_cell_that_predicts(trained: Path) -> None:
+def test_an_ensemble_is_a_cell_that_predicts(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     params = read_params(trained / "params.yaml")
     folder = make_ensemble(read_ensemble("both", params))
     assert folder == Path("artifacts/cells/trial/both")
@@ -227,6 +229,7 @@ def test_an_ensemble_is_a_cell_that_predicts(trained: Path) -> None:
     found = predict(opened.model, opened.featurizer.encode(split), opened.task.targets).score
     assert found == pytest.approx(np.full((8, 2), 0.5))  # the members say the contrary
     before = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    monkeypatch.setenv("REGLUE_DEVICE", "cuda")  # for what trains; its node may have no GPU
     make_ensemble(read_ensemble("both", params))
     assert before == {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

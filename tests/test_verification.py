@@ -229,6 +229,9 @@ def test_what_cannot_be_verified_says_why(params: Params, project: Path) -> None
     newer = params.model_copy(update={"numerics": 2})
     with pytest.raises(DataError, match="numerics: found 1, but the grid says 2"):
         list(verify([PLACE], newer, root, root / "again"))
+    later = PLACE._replace(seed=9)
+    with pytest.raises(DataError, match="no digests of seed 9"):
+        next(verify([PLACE, later], params, root, root / "again"))
 
 
 def test_places_are_all_seeds_or_a_repeatable_draw(params: Params, project: Path) -> None:

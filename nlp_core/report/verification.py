@@ -192,9 +192,10 @@ def verify(
         DataError: a cell is not measured, was trained by older code or another recipe, or its data
             are missing.
     """
-    for place in places:
-        committed = read_results(place.table, root).cells[place.cell]
+    measured = [(place, read_results(place.table, root).cells[place.cell]) for place in places]
+    for place, committed in measured:  # all of them before hours of training
         _require_current(committed, place, params)
+    for place, committed in measured:
         retrain = _average_again
         if place.cell not in params.ensembles:
             is_encoder = isinstance(_find_item(place, params), EncoderConfig)

@@ -67,12 +67,15 @@ def seed_everything(seed: int) -> None:
     torch.set_num_threads(1)
 
 
-def describe_machine() -> dict[str, str]:
+def describe_machine(device: torch.device | None = None) -> dict[str, str]:
     """Return the fingerprint of each result: device, torch and instruction set.
 
     A CPU is described by its probe, a GPU by its name and its library.
+
+    Args:
+        device: None: that of `find_device`.
     """
-    device = find_device()
+    device = device or find_device()
     if device.type == CPU:
         found = {"device": CPU, "probe": run_probe().digest}
     else:

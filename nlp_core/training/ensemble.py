@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from nlp_core.config.base import CELL, SEED, check_known, name_folder, read_mapping
 from nlp_core.config.ensemble import EnsembleConfig, Member
 from nlp_core.config.params import GRID, Params
@@ -23,7 +25,7 @@ from nlp_core.models.saving import VOCABULARY, WEIGHTS
 from nlp_core.prediction.split_prediction import predict, write_predictions
 from nlp_core.prediction.trained_folder import name_member, read_trained_folder
 from nlp_core.training.cell import name_predictions
-from nlp_core.training.determinism import describe_machine
+from nlp_core.training.determinism import CPU, describe_machine
 from nlp_core.training.soft_targets import require_weights
 from nlp_core.training.task_run import HONEST
 
@@ -131,7 +133,7 @@ def _describe(cell: EnsembleCell) -> dict[str, Any]:
         "numerics": cell.numerics,
         "data": {task: notes[0]["data"][task]},
         "init": None,
-        "fingerprint": describe_machine(),
+        "fingerprint": describe_machine(torch.device(CPU)),  # whatever trained the members
         "tasks": {task: notes[0]["tasks"][task]},
         "combination": config.combination,
         "members": {
