@@ -268,6 +268,13 @@ STATES = {"modified": "changed", "new": "not recorded", "deleted": "not there"}
 ABSENT = ("deleted", "not in cache")
 
 
+def is_absent(reasons: Sequence[str]) -> bool:
+    """Return whether a stage is stale only because files are not here; a remote may have them."""
+    return NOT_BUILT in reasons and all(
+        reason == NOT_BUILT or reason.endswith(STATES["deleted"]) for reason in reasons
+    )
+
+
 def _list_reasons(changes: list[Any]) -> Iterator[str]:  # DVC has no types.
     """Yield what differs from DVC's record: outputs, the command, inputs, values of params."""
     words = [change for change in changes if isinstance(change, str)]  # `changed command`

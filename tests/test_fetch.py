@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nlp_core import cli
+from nlp_core.cli.plan import IN_REMOTE, mark_shared
 from nlp_core.dag import NOT_BUILT, fetch, find_shared, find_stale, load_stages, push
 from nlp_core.errors import ConfigError
 from tests.workflow_project import ROOT, Project, make_stub_project
@@ -50,6 +51,14 @@ def test_fetched_cell_is_not_trained_again(clone: Project, pushed: Project) -> N
     assert not {*NAMES} & {*find_stale(clone.root)}
     cell = "artifacts/cells/small/small_one/cell.json"
     assert (clone.root / cell).read_bytes() == (pushed.root / cell).read_bytes()
+
+
+def test_changed_cell_is_not_said_to_be_in_the_remote(clone: Project) -> None:
+    clone.set_recipe("quick", lr=0.5)
+    marked = mark_shared(find_stale(clone.root), NAMES, clone.root)
+    assert [name for name in NAMES if IN_REMOTE in marked[name]] == NAMES[:3]
+    fetch(clone.root, NAMES)
+    assert {*find_stale(clone.root)} & {*NAMES} == {CELL}
 
 
 def test_damaged_file_is_not_copied(clone: Project) -> None:

@@ -85,10 +85,10 @@ def make_plan(table: str, params: Params, root: Path, *, cores: int) -> Forecast
 def mark_shared(
     stale: dict[str, tuple[str, ...]], needed: list[str], root: Path
 ) -> dict[str, tuple[str, ...]]:
-    """Say of stages that were not built here whether the remote has their outputs."""
+    """Say of stages that were not built here, and did not change, whether the remote has them."""
     from nlp_core import dag  # seconds of DVC
 
-    absent = [name for name in needed if dag.NOT_BUILT in stale.get(name, ())]
+    absent = [name for name in needed if name in stale and dag.is_absent(stale[name])]
     shared = set(dag.find_shared(root, absent))
     return {
         name: tuple(IN_REMOTE if item == dag.NOT_BUILT else item for item in reasons)
