@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from nlp_core.config.params import Params
 from nlp_core.data.task import read_task
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, write_json
+from nlp_core.models.graph import GraphModel
 from nlp_core.training import teaching
 from nlp_core.training.cell import read_cell
 from nlp_core.training.cell_run import train_cell
@@ -79,6 +81,17 @@ def test_killed_teacher_keeps_its_finished_seeds_and_writes_the_same_bytes(
     assert not teacher.folder.exists()
     assert digests(teach(teacher)) == whole
     assert len(asked) == 3
+
+
+def test_a_teacher_predicts_on_the_device_of_the_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params = make_params("classification", epochs=1)
+    train_cell(read_cell("old", params))
+    moved: list[torch.device] = []
+    monkeypatch.setattr(GraphModel, "to", lambda model, device: moved.append(device))
+    teach_one(params)
+    assert moved == [torch.device("cpu")]
 
 
 def teach_one(params: Params) -> None:

@@ -149,6 +149,7 @@ def _teach_seed(
         return path
     seed_everything(seed)
     trained = TrainedModel.open(teacher.cell.folder, seed=seed, task=teacher.task.name)
+    trained.model.to(processes.device)
     with replacing(work / f"{processes.rank}-{TRAIN_FILE}") as temporary:
         pq.write_table(texts.table, temporary)
         split = read_split_file(temporary, teacher.task.kind, teacher.task.targets)
