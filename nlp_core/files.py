@@ -120,6 +120,15 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Give a file that a library writes for its owner alone the mode that other new files have."""
+    path.touch()
+    mode = path.stat().st_mode
+    yield
+    path.chmod(mode)
+
+
 def check_replaceable(folder: Path, *, marker: str, name: str, option: str, force: bool) -> None:
     """Raise if writing a folder would replace something that it should not.
 

@@ -297,6 +297,8 @@ def test_tensors_come_back_with_their_note_and_the_same_bytes(tmp_path: Path) ->
     found, note = load_tensors(tmp_path / "x")
     assert note == {"step": 3, "more": [1]}
     assert torch.equal(found["b"], tensors["b"])
+    (tmp_path / "z").touch()
+    assert (tmp_path / "x").stat().st_mode == (tmp_path / "z").stat().st_mode
 
 
 def test_mistake_found_by_a_head_names_file_and_head(project: Path) -> None:

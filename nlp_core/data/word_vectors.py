@@ -27,6 +27,7 @@ from nlp_core.files import (
     check_digest,
     digest_file,
     digest_json,
+    readable,
     write_json,
     write_text,
 )
@@ -108,7 +109,8 @@ def open_table(folder: Path, table: str) -> WordVectors:
 def write_table(folder: Path, table: str, found: WordVectors) -> dict[str, object]:
     """Write one table of a processed folder of kind `vectors`, and return its manifest entry."""
     path = folder / f"{table}.safetensors"
-    save_file({"vectors": found.vectors}, path)
+    with readable(path):
+        save_file({"vectors": found.vectors}, path)
     write_text(folder / f"{table}.words.txt", "".join(f"{word}\n" for word in found.row_of))
     rows, dim = found.vectors.shape
     return {"rows": rows, "dim": dim, "sha256": digest_file(path)}

@@ -17,11 +17,12 @@ from nlp_core.blocks.base import BLOCKS, PIECES, SEQUENCE, Block
 from nlp_core.blocks.masking import Mask, Tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.base import ClosedModel
-from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
+from nlp_core.data.pieces import MAX_LENGTH, WEIGHTS, PieceVocabulary
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.encoders.loading import describe_misfit, load_module, silence
 from nlp_core.encoders.recording import Recorded, record_attention, use_recorded_attention
 from nlp_core.errors import ConfigError
+from nlp_core.files import readable
 
 DROPOUTS = (
     "hidden_dropout_prob",
@@ -337,7 +338,7 @@ def _add_lora(encoder: nn.Module, config: LoraConfig) -> None:
 
 def save_encoder(encoder: Any, folder: Path) -> None:  # Any: any encoder's class
     """Write the config.json and model.safetensors that `build_encoder` reads."""
-    with silence():
+    with silence(), readable(folder / WEIGHTS):
         encoder.save_pretrained(folder)
 
 

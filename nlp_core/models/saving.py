@@ -21,7 +21,7 @@ from torch import Tensor
 from nlp_core.data.task import list_targets
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.files import replacing, write_json
+from nlp_core.files import readable, replacing, write_json
 from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.kinds import TAGS, Kind
 from nlp_core.models.features import Featurizer, choose_vocabulary
@@ -43,7 +43,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: object = None)
     stored = {name: tensors[name].detach().contiguous() for name in sorted(tensors)}
     with replacing(path) as temporary:
         try:
-            save_file(stored, temporary, metadata=metadata)
+            with readable(temporary):
+                save_file(stored, temporary, metadata=metadata)
         except SafetensorError as err:  # a full disk, for example
             raise OSError(None, str(err), str(path)) from err
 
