@@ -171,5 +171,5 @@ def test_a_file_without_a_known_label_is_an_error(
     write_rows(place / "b.tsv", 0, 0, "the bed\trooms", "a view\tcellar", seed=1)
     main(["train", "a.tsv", *QUICK, "-o", "out"])
     said = fail(capsys, "test", "out", "--data", "b.tsv")
-    assert "b.tsv: line 2: found the label 'rooms' and none that the training file has" in said
+    assert "line 2: found the label 'rooms' and none that the training file of out has" in said
     assert "Did you mean 'room'? Is it the column of the label?" in said

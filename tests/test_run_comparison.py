@@ -16,9 +16,10 @@ from nlp_core.errors import UsageError
 from nlp_core.metrics import Predictions
 from nlp_core.report.run_comparison import MeasuredRun, compare_runs
 from nlp_core.statistics import build_score
-from tests.user_commands import fail
+from tests.user_commands import fail, trained
 from tests.user_files import QUICK, SMALL, write_conll, write_tsv
 
+__all__ = ["trained"]
 RIGHT = ["yes", "no"] * 50
 
 
@@ -93,9 +94,13 @@ def test_the_positive_label_stays_the_last_one() -> None:
     [
         (
             make_run("two", 3, predictions=Predictions(["yes", "no", "x"], RIGHT, RIGHT)),
-            "last labels are x and yes, but f1 is of the last label",
+            "two: found the last label 'x', expected 'yes' as one has, since f1 is of the last",
         ),
-        (make_run("one", 3), "found one and one, expected two or more folders"),
+        (
+            make_run("two", 3, predictions=Predictions(["no", "x"], RIGHT, RIGHT)),
+            "It has no label 'yes'. Train",
+        ),
+        (make_run("one", 3), "found one and one, expected two or more different folders"),
         (make_run("two", 3, kind="tagging"), "kind tagging, expected classification as one has"),
         (make_run("two", 3, rows="another file"), "found other rows"),
         (make_run("two", 3, predictions=Predictions([], RIGHT[1:], RIGHT[1:])), r"rows \(99\)"),
@@ -135,9 +140,43 @@ def test_folders_are_compared_by_what_they_measured_or_by_a_file(
     assert "found no parquet file" in fail(capsys, "compare", "short", "held")
     stored_in.unlink()
     assert "no such file; train the model again" in fail(capsys, "compare", "short", "held")
+    (place / "c.tsv").write_text("a bed\tx\na dish\ty\n" * 5)
+    main(["train", "c.tsv", *QUICK, "--epochs", "1", "-o", "xy"])
+    found = fail(capsys, "compare", "short", "xy", "--data", "b.tsv")
+    assert "none that the training file of xy has" in found
     write_conll(place / "a.conll", rows=20)
     main(["train", "a.conll", *SMALL, "--epochs", "1", "-o", "tags"])
     assert "tags: found a model of the kind tagging" in fail(capsys, "compare", "short", "tags")
+
+
+def test_rows_with_one_label_are_measured_with_a_warning(
+    trained: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "one.tsv").write_text("text\tlabel\n" + "soup\tfood\n" * 3)
+    out, said = str(trained / "out"), "one.tsv: found 'food' as the only right answer of 3 rows"
+    main(["test", out, "--data", "one.tsv"])
+    assert said in capsys.readouterr().err
+    copy = str(shutil.copytree(out, place / "copy"))
+    main(["compare", out, copy, "--data", "one.tsv"])
+    assert capsys.readouterr().err.count(said) == 1
+    main(["test", out, "--data", str(trained / "dev.tsv")])
+    assert "only right answer" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        (["a", "a"], "a"),
+        (["a", "b"], None),
+        ([["O"], ["O", "O"]], "O"),
+        ([["O"], ["O", "B-x"]], None),
+        ([{"label": "a", "tags": ["O"]}, {"label": "b", "tags": ["O"]}], "O"),
+        ([0.5, 0.5], "0.5"),
+        ([], None),
+    ],
+)
+def test_the_only_right_answer_is_found(target: list[object], found: str | None) -> None:
+    assert Predictions([], target, target).constant == found
 
 
 def test_a_way_to_read_a_file_needs_the_file(capsys: pytest.CaptureFixture[str]) -> None:

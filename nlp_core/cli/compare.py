@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from nlp_core.cli.output import add_plugin, add_set, open_console, print_json, show_log
+from nlp_core.cli.output import (
+    add_plugin,
+    add_set,
+    open_console,
+    print_json,
+    show_log,
+    warn_of_constant,
+)
 from nlp_core.cli.trained_argument import open_predictor
 from nlp_core.data.archive import open_data
 from nlp_core.errors import UsageError
@@ -48,6 +55,8 @@ def run(options: argparse.Namespace) -> None:
     else:
         runs = [_measure(folder, options) for folder in options.folders]
     found = compare_runs(runs)
+    where = options.data or f"{runs[0].name}: the rows measured last"
+    warn_of_constant(str(where), runs[0].kind, runs[0].predictions)
     if options.json:
         print_json(found)
         return

@@ -6,13 +6,19 @@ import logging
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from nlp_core.data.archive import is_archive
 from nlp_core.errors import UsageError
+from nlp_core.kinds import KINDS
+
+if TYPE_CHECKING:
+    from nlp_core.metrics import Predictions
+
+log = logging.getLogger(__name__)
 
 
 def add_set(parser: argparse.ArgumentParser, example: str = "layers.lstm.hidden_dim=64") -> None:
@@ -37,12 +43,12 @@ def add_plugin(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_output(target: Path, source: Path) -> None:
+def check_output(target: Path, source: Path, option: str = "-o") -> None:
     """Raise UsageError if a command would overwrite the file that it reads, or an archive."""
     if target.resolve() == source.resolve():
-        raise UsageError(f"{target}: -o names the file that is read; name another one.")
+        raise UsageError(f"{target}: {option} names the file that is read; name another one.")
     if is_archive(target):  # what is read may have been unpacked from it
-        raise UsageError(f"{target}: -o names a ZIP or gzip file; name another file.")
+        raise UsageError(f"{target}: {option} names a ZIP or gzip file; name another file.")
 
 
 def check_writable(target: Path, option: str) -> None:
@@ -78,6 +84,17 @@ def _convert(value: Any) -> Any:  # Any: a result holds anything of JSON, named 
     if isinstance(value, dict):
         return {key: _convert(item) for key, item in value.items()}
     return [_convert(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def warn_of_constant(where: str, kind: str, measured: "Predictions") -> None:
+    """Log a warning if all rows that were measured have the same right answer."""
+    if measured.constant is None or len(measured.target) < 2 or KINDS.get(kind).is_searched:
+        return
+    log.warning(
+        "%s: found '%s' as the only right answer of %d rows, expected different ones, without "
+        "which scores say little; is it the column of the label? See --set data.label=...",
+        *(where, measured.constant, len(measured.target)),
+    )
 
 
 def show_metrics(by_split: dict[str, dict[str, float]]) -> None:

@@ -10,7 +10,14 @@ import math
 
 from rich.table import Table
 
-from nlp_core.cli.output import add_set, open_console, print_json, show_log, show_metrics
+from nlp_core.cli.output import (
+    add_set,
+    open_console,
+    print_json,
+    show_log,
+    show_metrics,
+    warn_of_constant,
+)
 from nlp_core.cli.trained_argument import add_trained, open_predictor
 from nlp_core.data.archive import open_data
 from nlp_core.errors import UsageError
@@ -49,6 +56,7 @@ def run(options: argparse.Namespace) -> None:
             f"gives each row one label: {' or '.join(fitting)}."
         )
     scores = predictor.compare(options.data)
+    warn_of_constant(str(options.data), predictor.data.kind.name, scores.predictions)
     checks = run_checks(predictor, options.data) if options.checks else []
     metrics, shown = scores.metrics, scores.confusion if options.confusion else None
     if options.json:

@@ -41,11 +41,19 @@ def part_scope(split: Split, label: str | None) -> dict[str, Split]:
 
 
 def admit_unseen(
-    split: Split, path: Path, targets: Mapping[str, Collection[str]], out_of_scope: str | None
+    split: Split,
+    path: Path,
+    targets: Mapping[str, Collection[str]],
+    out_of_scope: str | None,
+    *,
+    owner: str = "the training file",
 ) -> Split:
     """Return a split in which unknown labels count as wrong, and warn of them.
 
     Candidates of a ranking and trees keep theirs, an error later.
+
+    Args:
+        owner: what has the known labels, for messages.
 
     Raises:
         DataError: none of the labels is known.
@@ -61,7 +69,7 @@ def admit_unseen(
         if unseen and not counts.keys() & known:
             raise DataError(
                 f"{answers.where}: line {answers.lines.get(unseen[0], 1)}: found the label "
-                f"'{unseen[0]}' and none that the training file has. "
+                f"'{unseen[0]}' and none that {owner} has. "
                 f"{suggest(unseen[0], [*targets[name]])} Is it the column of the label? See --set "
                 "data.label=..."
             )
@@ -70,8 +78,8 @@ def admit_unseen(
             shown = ", ".join(f"'{label}' ({counts[label]})" for label in unseen[:SHOWN])
             shown += f" and {len(unseen) - SHOWN} more" if len(unseen) > SHOWN else ""
             log.warning(
-                "%s: line %d: found labels that the training file does not have, which count as "
-                "wrong: %s. %s",
-                *(path, answers.lines[unseen[0]], shown, suggest(unseen[0], [*targets[name]])),
+                "%s: line %d: found labels that %s does not have, which count as wrong: %s. %s",
+                *(path, answers.lines[unseen[0]], owner, shown),
+                suggest(unseen[0], [*targets[name]]),
             )
     return replace(split, targets=found)

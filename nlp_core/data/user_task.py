@@ -160,20 +160,25 @@ def _part_scopes(splits: Mapping[str, Split], data: DataConfig) -> dict[str, Spl
 
 
 def read_file_task(
-    path: Path, data: DataConfig, targets: Targets, pieces: Collection[str]
+    path: Path, data: DataConfig, targets: Targets, pieces: Collection[str], owner: str
 ) -> UserTask:
     """Return a file with labels as the split "test" of a task; see `read_user_split`."""
-    whole = read_user_split(path, data, targets, pieces)
+    whole = read_user_split(path, data, targets, pieces, owner)
     return build_user_task(data, targets, path.stem, part_scope(whole, data.out_of_scope))
 
 
 def read_user_split(
-    path: Path, data: DataConfig, targets: Targets, pieces: Collection[str]
+    path: Path, data: DataConfig, targets: Targets, pieces: Collection[str], owner: str
 ) -> Split:
-    """Read a file with labels as "test"; `targets` has by target what a model learnt to predict."""
+    """Read a file with labels as "test".
+
+    Args:
+        targets: by target what a model learnt to predict.
+        owner: what has these targets, for messages.
+    """
     if not data.kind.has_passages:
         split = read_user_file(path, data, "test", pieces)
-        return admit_unseen(split, path, targets, data.out_of_scope)
+        return admit_unseen(split, path, targets, data.out_of_scope, owner=owner)
     return build_question_split("test", read_questions(path, data, targets=targets), data)
 
 

@@ -35,7 +35,8 @@ def read_examples(trained: TrainedModel, file: Path | None = None) -> Split:
             "Give a file with labels, in the form of the training file, with --data."
         )
     pieces = list_piece_columns(trained.featurizer.plan)
-    return read_user_split(file, trained.data, trained.featurizer.targets, pieces)
+    targets = trained.featurizer.targets
+    return read_user_split(file, trained.data, targets, pieces, trained.owner)
 
 
 def list_examples(trained: TrainedModel, split: Split, rows: np.ndarray) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ second, and many commands measure nothing.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -52,6 +52,15 @@ class Predictions:
     score: NDArray[np.floating] | None = None
     group: NDArray[np.integer] | None = None
     scheme: str | None = None
+
+    @property
+    def constant(self) -> str | None:
+        """The only label, tag or number of all right answers; None: there are several."""
+        parts: defaultdict[str, set[str]] = defaultdict(set)
+        for answer in self.target:
+            for name, item in (answer if isinstance(answer, Mapping) else {"": answer}).items():
+                parts[name].update(map(str, item if isinstance(item, list) else [item]))
+        return next((min(found) for found in parts.values() if len(found) == 1), None)
 
 
 class Metric(NamedTuple):

@@ -79,6 +79,7 @@ class Predictor:
             abstain_below = "auto"
         self.least = None if abstain_below is None else trained.find_least(abstain_below)
         self._model = trained.model.eval()
+        self._owner = trained.owner
         self._featurizer = trained.featurizer
         labels = next(iter(self._featurizer.targets.values()))
         self.labels = self.data.choice_names if self.data.choices else labels
@@ -231,7 +232,7 @@ class Predictor:
     def compare(self, path: Path) -> FileScores:
         """Return what `measure` does, and which label was taken for which."""
         targets, pieces = self._featurizer.targets, list_piece_columns(self._featurizer.plan)
-        task = read_file_task(path, self.data, targets, pieces)
+        task = read_file_task(path, self.data, targets, pieces, self._owner)
         parts = [
             predict(self._model, encode_alone(self._featurizer, split, task.kind), targets)
             for split in task.splits.values()

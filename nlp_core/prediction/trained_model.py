@@ -116,6 +116,11 @@ class TrainedModel:
             )
         return float(self.calibration["abstain_below"])
 
+    @property
+    def owner(self) -> str:
+        """What has the labels of the model, for messages."""
+        return f"the training file of {self.folder}"
+
     def digest_weights(self) -> str:
         return digest_file(self.folder / WEIGHTS)
 

@@ -139,10 +139,7 @@ def _share_labels(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
     if len(last) == 1:
         labels = [label for label in labels if label != last[0]] + last
     elif KINDS.get(runs[0].kind).has_label and (named := OF_LAST_LABEL & {*runs[0].metrics}):
-        raise UsageError(
-            f"{runs[0].name}: found runs whose last labels are {' and '.join(last[:2])}, but "
-            f"{min(named)} is of the last label; train them on files with the same labels."
-        )
+        raise _refuse_labels(runs, min(named))
     found = []
     for run in runs:
         own, score = [*run.predictions.labels], run.predictions.score
@@ -155,6 +152,19 @@ def _share_labels(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
     return found
 
 
+def _refuse_labels(runs: Sequence[MeasuredRun], metric: str) -> UsageError:
+    """Return the error for runs with other last labels, which names the first two such runs."""
+    one = runs[0]
+    last = one.predictions.labels[-1]
+    other = next(run for run in runs if run.predictions.labels[-1] != last)
+    lacks = "" if last in other.predictions.labels else f" It has no label '{last}'."
+    return UsageError(
+        f"{other.name}: found the last label '{other.predictions.labels[-1]}', expected '{last}' "
+        f"as {one.name} has, since {metric} is of the last label.{lacks} Train them on files with "
+        "the same labels."
+    )
+
+
 def _build_scores(metric: str, runs: Sequence[MeasuredRun]) -> dict[str, WeightedScore]:
     """Return a metric by run; nothing if it cannot be resampled."""
     found = {run.name: build_score(run.kind, metric, [run.predictions]) for run in runs}
@@ -164,7 +174,9 @@ def _build_scores(metric: str, runs: Sequence[MeasuredRun]) -> dict[str, Weighte
 def _check_same(runs: Sequence[MeasuredRun]) -> None:
     names = [run.name for run in runs]
     if len({*names}) < 2 or len({*names}) < len(names):
-        raise UsageError(f"compare: found {' and '.join(names)}, expected two or more folders.")
+        raise UsageError(
+            f"compare: found {' and '.join(names)}, expected two or more different folders."
+        )
     first = runs[0]
     for run in runs[1:]:
         if len({run.kind, first.kind}) > 1:
