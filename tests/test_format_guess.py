@@ -1,11 +1,16 @@
 """The format of a file is guessed from its name and its first lines."""
 
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from nlp_core.config.user_data import Format
+from nlp_core.config.user_data import DataConfig, Format
 from nlp_core.data.format_guess import find_folder_format, guess_format
+from nlp_core.data.guess import guess_data
+from nlp_core.data.kind_guess import guess_kind
+from nlp_core.data.readers.user import read_examples
 from nlp_core.errors import DataError
 from nlp_core.kinds import CLASSIFICATION, TAGGING
 
@@ -44,3 +49,30 @@ def test_a_file_without_separators_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("word\n")
     with pytest.raises(DataError, match="found neither tabs, commas nor JSON"):
         guess_format(tmp_path / "a", CLASSIFICATION)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "look"),
+    [
+        ("a.tsv", "text,label\na,x\n", "as tsv by its name, but line 1 has commas and no tabs"),
+        ("a.tsv", '{"text": "a", "label": "x"}\n', "but line 1 begins with { as JSON does"),
+        ("a.csv", "text\na\n", "read as csv by its name, but line 1 has no commas"),
+        ("a.jsonl", "text,label\na,x\n", "not valid JSON (Expecting value at column 1) in 'text,l"),
+    ],
+)
+def test_a_file_of_another_format_is_described(
+    tmp_path: Path, name: str, text: str, look: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    for guess in (guess_kind, partial(guess_data, kind=CLASSIFICATION)):
+        with pytest.raises(DataError, match=re.escape(look)):
+            guess(path)
+
+
+def test_a_file_read_in_another_format_is_described(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    data = DataConfig(kind=CLASSIFICATION, format="tsv", texts=["text"], label="label")
+    path.write_text("text;label\na;x\n")
+    with pytest.raises(DataError, match="Line 1 has semicolons and no tabs"):
+        list(read_examples(path, data))

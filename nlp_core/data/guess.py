@@ -2,6 +2,7 @@
 
 import csv
 from collections import Counter
+from collections.abc import Collection
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from nlp_core.data.format_guess import (
 from nlp_core.data.number_guess import describe_numbers
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.json_array import ACCEPT, ANSWER, IGNORE
-from nlp_core.data.readers.lines import read_lines, write_points
+from nlp_core.data.readers.lines import describe_uncut, read_lines, write_points
 from nlp_core.data.readers.orange import find_used
 from nlp_core.data.readers.records import (
     CONLLU,
@@ -206,7 +207,7 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
         if nested:
             name = next(iter(nested))
             advice = f"'{name}' is nested and not read: make columns of it."
-        raise DataError(f"{path}: {err}. {advice}") from err
+        raise DataError(f"{path}: {err}{explain_column(path, columns, found)}. {advice}") from err
     chosen = [*roles.texts, roles.tags] + [roles.label] * (not kind.is_searched)
     if "" in columns and "" in chosen:
         raise DataError(
@@ -227,6 +228,15 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
         values["label_separator"] = next(marks, " ") if texts else None
     data = _build(kind, values)
     return Guess(data, *_explain(data, roles, columns))
+
+
+def explain_column(path: Path, columns: Collection[str], form: Format) -> str:
+    """Return why a table seems to have one column; empty if it has several."""
+    if len(columns) != 1 or form not in ("tsv", "csv"):
+        return ""
+    first = next(line for line in read_lines(path) if line.text.strip())
+    look = describe_uncut(first.text, "\t" if form == "tsv" else ",")
+    return f"; it was read as {form} by its name, but line {first.number} {look}"
 
 
 def read_sample(

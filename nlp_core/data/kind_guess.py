@@ -23,7 +23,7 @@ from nlp_core.data.column_guess import (
     split_cell,
 )
 from nlp_core.data.format_guess import find_folder_format, guess_format, parse_document
-from nlp_core.data.guess import check_rows, read_sample
+from nlp_core.data.guess import check_rows, explain_column, read_sample
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.user_task import WRONG_AND_RIGHT
 from nlp_core.errors import DataError
@@ -89,7 +89,10 @@ def guess_kind(path: Path) -> KindGuess:
             todo = f"The objects in {', '.join(nested)} are not read; write their values as columns"
         else:
             todo = "Name the columns in the first line, such as text and label"
-        raise DataError(f"{path}: {err}. {todo}, or name the kind of data with --kind.") from err
+        look = explain_column(path, columns, values["format"])
+        raise DataError(
+            f"{path}: {err}{look}. {todo}, or name the kind of data with --kind."
+        ) from err
 
 
 def _has_questions(path: Path) -> bool:

@@ -17,6 +17,9 @@ ONE_A_LINE = (
     "expected one object per line; `jq -c '.[]'` splits an array, and --set data.format=... names "
     "another format"
 )
+MARKS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+SHOWN_LINE = 40
+"""Most characters of a line in an error message."""
 DECIMAL_COMMA = re.compile(r"^(\s*[+-]?(?:0|\d+(?=,(?!\d{3}\s*$)))),(\d+\s*)$")
 """Of a number such as 3,5; 1,234 may be a thousand and more."""
 write_point = partial(DECIMAL_COMMA.sub, r"\1.\2")
@@ -77,11 +80,22 @@ def read_objects(
         except RepeatedKeyError as err:
             raise refuse(path, line.number, f"{err}, expected it once") from err
         except ValueError as err:
-            raise refuse(path, line.number, f"not valid JSON ({err}), {ONE_A_LINE}") from err
+            start = line.text[:SHOWN_LINE] + " ..." * (len(line.text) > SHOWN_LINE)
+            found = f"not valid JSON ({err}) in {start!r}, {ONE_A_LINE}"
+            raise refuse(path, line.number, found) from err
         if not isinstance(value, dict):
             found = f"found a JSON {type(value).__name__}"
             raise refuse(path, line.number, f"{found}, {ONE_A_LINE}")
         yield line.number, value
+
+
+def describe_uncut(text: str, separator: str) -> str:
+    """Say how a line looks that a separator does not cut, which may be of another format."""
+    if text.lstrip()[:1] in ("{", "["):
+        return f"begins with {text.lstrip()[0]} as JSON does"
+    found = next((name for mark, name in MARKS.items() if mark in text), None)
+    no_mark = f"no {MARKS.get(separator, repr(separator))}"
+    return f"has {found} and {no_mark}" if found else f"has {no_mark}"
 
 
 def refuse(path: Path, number: int, message: str, advice: str = ADVICE) -> DataError:

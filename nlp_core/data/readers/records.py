@@ -18,7 +18,7 @@ from nlp_core.data.formats.tagged import DOCUMENT_START
 from nlp_core.data.readers.arrow import check_names, read_arrow
 from nlp_core.data.readers.brat import read_brat
 from nlp_core.data.readers.json_array import read_array
-from nlp_core.data.readers.lines import Line, read_lines, read_objects, refuse
+from nlp_core.data.readers.lines import Line, describe_uncut, read_lines, read_objects, refuse
 from nlp_core.data.readers.orange import drop_types
 from nlp_core.data.readers.spacy_docs import read_docs
 from nlp_core.errors import DataError, suggest
@@ -41,12 +41,14 @@ class FileRecord:
         cells: by column; in a column file a list with the cell of each token.
         lines: line, from 1, of the row or of each token; in parquet the row's number.
         block: all lines of a sentence, with blank lines and comments.
+        look: what the file looks like if it seems to be of another format; empty: nothing else.
     """
 
     cells: dict[str, Any]
     lines: list[int]
     path: Path = Path()
     block: list[Line] = field(default_factory=list)
+    look: str = ""
 
     def refuse(self, found: str, token: int = 0) -> DataError:
         """Return the error for a malformed cell, with the line of the row or of a token."""
@@ -60,7 +62,7 @@ class FileRecord:
         """
         if column not in self.cells:
             found = f"found no column '{column}'. {suggest(column, self.cells)}"
-            raise self.refuse(f"{found} See data.texts and data.label")
+            raise self.refuse(f"{found} {self.look}See data.texts and data.label")
         cell = self.cells[column]
         return None if isinstance(cell, float) and math.isnan(cell) else cell
 
@@ -209,8 +211,11 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise refuse_row(path, first_line, f"the header names '{twice}' twice")
+    look = ""
+    if len(first) == 1:
+        look = f"Line {first_line} {describe_uncut(first[0], separator)}; see data.format. "
     if not data.header:
-        yield FileRecord(dict(zip(names, first, strict=True)), [first_line], path)
+        yield FileRecord(dict(zip(names, first, strict=True)), [first_line], path, look=look)
     width = len(names)
     for line, cells in rows:
         if len(cells) != width:
@@ -220,7 +225,7 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
             # in a TSV a stray quote is more likely than a text of several lines
             found = "found a quote that is not closed in its line, with quoted: true"
             raise refuse_row(path, line, found)
-        yield FileRecord(dict(zip(names, cells, strict=True)), [line], path)
+        yield FileRecord(dict(zip(names, cells, strict=True)), [line], path, look=look)
 
 
 def _read_columns(path: Path, data: DataConfig) -> Iterator[FileRecord]:
