@@ -209,6 +209,9 @@ def test_a_test_file_that_comes_later_is_measured(
     (place / "space.yaml").write_text(json.dumps({"values": values}))
     space = ["--space", "space.yaml", "--trials", "1", "-o", "x", "--epochs", "1"]
     search = ["search", "m.json", "--train", "a.tsv", *space, *SMALL]
+    (place / "number.tsv").write_text("a\t1\nb\t2\n")
+    assert "the label '1' and none" in fail(capsys, *search, "--test", "number.tsv")
+    assert not (place / "x").exists()
     for more in ([], ["--test", "a.tsv"], ["--trials", "2"]):
         main([*search, *more])
         metrics = json.loads((place / "x/search.json").read_text())["metrics"]

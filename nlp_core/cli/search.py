@@ -168,6 +168,8 @@ def _read_searched(options: argparse.Namespace) -> Searched:
 
     where = inputs.where
     files = {name: path for name, path in inputs.files.items() if name != "test"}
+    if "test" in inputs.files:  # a mistake in it must not wait for the last trial
+        read_user_run(where, inputs.model, inputs.files, Path(), **inputs.rest)
     base = read_user_run(where, inputs.model, files, Path(where).with_suffix(""), **inputs.rest)
 
     def build(document: Document) -> Run:
