@@ -108,6 +108,12 @@ def describe_os_error(error: OSError) -> str:
     return text
 
 
+def lacks_memory(error: Exception) -> bool:
+    """Return whether Python or torch could not get the memory that it asked for."""
+    words = ("can't allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+
+
 @contextmanager
 def exit_on_error() -> Iterator[None]:
     """Turn a user's mistake into a paragraph on standard error and exit code 2.

@@ -190,3 +190,44 @@ def test_few_tags_are_warned_of(place: Path, capsys: pytest.CaptureFixture[str])
     assert "found no other tags than O and X" in capsys.readouterr().err
     message = fail(capsys, *arguments, "-o", "two", "--set", "data.label=2")
     assert "only the label 'O'" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("show m.json --svg m.json", "m.json: --svg names the file that is read"),
+        ("show m.json --svg .", ".: --svg names a folder"),
+        ("show .", ".: found a folder, expected a file"),
+        ("bench b --texts t.txt --csv t.txt", "t.txt: --csv names the file that is read"),
+        ("bench b --against b --data t.txt --svg t.txt", "t.txt: --svg names the file that"),
+        ("pieces --texts t.txt --vocab-size 50 -o t.txt --force", "t.txt: -o names the file that"),
+        ("pieces --texts t.txt --vocab-size 50 -o t.txt/x", "name another file"),
+        ("pieces --texts blank.txt --vocab-size 50 -o x", "blank.txt: found only blank lines"),
+        ("vectors . --analogies t.txt", ".: found a folder, expected a file"),
+        (
+            "convert . x --from tsv --scheme-from BIO --scheme-to BIOES",
+            ".: found a folder, expected a file",
+        ),
+        ("explain wikiqa cnn", "params.yaml: no such file; go to the root of a project"),
+        ("data croissant wikiqa", "sources: found no such folder; start in the project"),
+    ],
+)
+def test_a_mistake_costs_no_file(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    shutil.copy(ROOT / "zoo/sample/answer_cnn.json", place / "m.json")
+    (place / "t.txt").write_text("a good soup\n")
+    (place / "blank.txt").write_text("\n\n")
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    assert message in fail(capsys, *arguments.split())
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+def test_a_model_that_is_too_large_for_the_memory_is_one_paragraph(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(options: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1")
+
+    monkeypatch.setattr("nlp_core.cli.blocks.run", build)
+    assert "memory of this machine is too small" in fail(capsys, "blocks")

@@ -56,3 +56,10 @@ def test_a_path_and_a_part_of_it_are_an_error(tmp_path: Path) -> None:
     path.write_text("values:\n  a.lr: {low: 1, high: 2}\n  a: {choices: [1, 2]}\n")
     with pytest.raises(ConfigError, match=r"found a and a\.lr, which is a part of it"):
         read_config(path, SpaceConfig)
+
+
+def test_a_value_that_is_no_number_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("values:\n  training.optimizer.lr: {low: .nan, high: 1.0}\n")
+    with pytest.raises(ConfigError, match=r"low.float: found nan; input should be a finite number"):
+        read_config(path, SpaceConfig)

@@ -18,7 +18,14 @@ from typing import Any
 
 from rich.table import Table
 
-from nlp_core.cli.output import add_plugin, check_writable, open_console, print_json, show_log
+from nlp_core.cli.output import (
+    add_plugin,
+    check_output,
+    check_writable,
+    open_console,
+    print_json,
+    show_log,
+)
 from nlp_core.config.params import TimingConfig
 from nlp_core.data.archive import open_data
 from nlp_core.data.readers.lines import read_lines
@@ -129,9 +136,11 @@ def _run_models(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    for option in ("csv", "svg"):
-        if getattr(options, option) is not None:
-            check_writable(getattr(options, option), f"--{option}")
+    targets = {"--csv": options.csv, "--svg": options.svg}
+    for option, target in targets.items():
+        if target is not None:
+            check_writable(target, option)
+            check_output(target, options.texts or options.data or Path(), option)
     if (options.texts is None) == (options.against is None):
         raise UsageError("bench: expected one of --texts FILE and --against FOLDER.")
     if min(options.sentences, options.batches, options.threads) < 1:

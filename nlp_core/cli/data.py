@@ -72,10 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    folder = options.sources_dir
-    if not folder.is_dir():
-        raise UsageError(f"--sources-dir: {folder}: found no such folder; start in the project.")
-    datasets = read_registry(folder)
+    _check_sources(options.sources_dir)
+    datasets = read_registry(options.sources_dir)
     rows = [describe(name, item, options.data_dir) for name, item in datasets.items()]
     if options.json:
         print_json(rows)
@@ -86,6 +84,7 @@ def run(options: argparse.Namespace) -> None:
 def run_croissant(options: argparse.Namespace) -> None:
     from nlp_core.data.croissant import describe_source  # pyarrow: half a second
 
+    _check_sources(options.sources_dir)
     dataset = read_dataset(options.name, options.sources_dir)
     base = options.output.parent if options.output else Path()
     found = describe_source(options.name, dataset, Places(options.data_dir), base)
@@ -93,6 +92,11 @@ def run_croissant(options: argparse.Namespace) -> None:
         print_json(found)
     else:
         write_text(options.output, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+
+
+def _check_sources(folder: Path) -> None:
+    if not folder.is_dir():
+        raise UsageError(f"--sources-dir: {folder}: found no such folder; start in the project.")
 
 
 def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, Any]:  # Any: JSON

@@ -9,9 +9,9 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from nlp_core.cli.output import print_json
+from nlp_core.cli.output import check_output, check_writable, print_json
+from nlp_core.data.guess import check_rows
 from nlp_core.data.readers.lines import read_lines
-from nlp_core.data.readers.records import check_file
 from nlp_core.data.word_piece import learn_tokenizer, read_pieces
 from nlp_core.errors import UsageError
 from nlp_core.files import write_text
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     output: Path = options.output
+    check_writable(output, "-o")
     if output.exists() and not options.force:
         raise UsageError(f"{output}: the file exists; name another one, or use --force.")
     if options.vocab_size > MOST_PIECES:
@@ -41,7 +42,8 @@ def run(options: argparse.Namespace) -> None:
             f"--vocab-size: found {options.vocab_size}, expected at most {MOST_PIECES}."
         )
     for path in options.texts:
-        check_file(path)
+        check_output(output, path)
+        check_rows(path)
 
     def read() -> Iterator[str]:
         return (line.text for path in options.texts for line in read_lines(path))

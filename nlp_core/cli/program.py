@@ -16,7 +16,14 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from nlp_core.errors import NlpCoreError, UsageError, describe_os_error, exit_on_error, suggest
+from nlp_core.errors import (
+    NlpCoreError,
+    UsageError,
+    describe_os_error,
+    exit_on_error,
+    lacks_memory,
+    suggest,
+)
 from nlp_core.progress import hide_progress
 
 GROUPS = (
@@ -141,6 +148,13 @@ def _run(options: argparse.Namespace) -> None:
         raise
     except OSError as error:
         raise NlpCoreError(describe_os_error(error)) from error
+    except (MemoryError, RuntimeError) as error:  # of torch, which has no error for a processor
+        if not lacks_memory(error):
+            raise
+        raise NlpCoreError(
+            "the memory of this machine is too small for the model or its batches, expected "
+            "smaller ones; lower its sizes, the batch size or the length of texts."
+        ) from error
 
 
 @contextmanager

@@ -117,6 +117,8 @@ def read_mapping(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as err:
         raise ConfigError(f"{path}: no such file; check its name.") from err
+    except IsADirectoryError as err:
+        raise ConfigError(f"{path}: found a folder, expected a file; check its name.") from err
     except UnicodeDecodeError as err:
         raise ConfigError(f"{path}: not UTF-8 text ({err.reason} at byte {err.start}).") from err
     value = _load_json(path, text) if path.suffix == ".json" else deepcopy(_load_yaml(path, text))
@@ -200,7 +202,7 @@ def _check_same(old: object, new: object, path: Path, key: str) -> None:
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for idx, (old_item, new_item) in enumerate(zip(old, new, strict=True)):
             _check_same(old_item, new_item, path, f"{key}[{idx}]")
-    elif type(old) is not type(new) or old != new:
+    elif type(old) is not type(new) or repr(old) != repr(new):  # NaN is not equal to itself
         raise ConfigError(
             f"{path}: {key.lstrip('.')}: YAML 1.1 reads {old!r} here and YAML 1.2 reads {new!r}; "
             "expected the same value. Quote a text; write a float with a dot (1.0e-5), a boolean "

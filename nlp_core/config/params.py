@@ -337,13 +337,13 @@ class TableConfig(ClosedModel):
 
 
 def read_params(path: Path) -> Params:
-    """Read and check params.yaml and the cells of each table, from the folder grid/ next to it.
-
-    Without that folder, params.yaml has them itself.
+    """Read and check params.yaml and the cells of each table, from grid/ next to it if it exists.
 
     Raises:
         ConfigError: a key, a type, a value or a reference is wrong.
     """
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file; go to the root of a project with tables.")
     values = read_mapping(path)
     files = sorted((path.parent / GRID).glob("*.yaml"))
     if not files:

@@ -78,7 +78,8 @@ class Conversion:
                 `scheme_from`.
         """
         if not path.is_file():
-            raise DataError(f"{path}: no such file; check its name.")
+            found = "found a folder, expected a file" if path.is_dir() else "no such file"
+            raise DataError(f"{path}: {found}; check its name.")
         lines = self._rewrite_tsv(path) if self.form == "tsv" else self._rewrite_columns(path)
         return chain(_read_mark(path), lines)
 

@@ -128,7 +128,8 @@ def convert_vectors(path: Path, max_rows: int | None = None, words: Collection[s
         DataError: the file is missing, in an unknown format, or malformed.
     """
     if not path.is_file():
-        raise DataError(f"{path}: no such file; check its name.")
+        found = "found a folder, expected a file" if path.is_dir() else "no such file"
+        raise DataError(f"{path}: {found}; check its name.")
     content: dict[str, object] = {"file": digest_file(path), "max_rows": max_rows, "is": 1}
     if is_fasttext(path):
         content["words"] = sorted(words)

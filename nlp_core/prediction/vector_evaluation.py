@@ -88,7 +88,8 @@ def _read_rows(path: Path, size: int) -> Iterator[tuple[int, list[str]]]:
         if not words or words[0].startswith(SECTION):
             continue
         if len(words) != size:
-            raise refuse(path, line.number, f"found {len(words)} words, expected {size}")
+            found = f"found {len(words)} word{'s' * (len(words) != 1)}, expected {size}"
+            raise refuse(path, line.number, f"{found}, separated by spaces or tabs")
         yield line.number, words
 
 
