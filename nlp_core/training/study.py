@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import optuna
-import torch
 from filelock import FileLock
 from optuna.trial import Trial, TrialState
 
 from nlp_core.config.space import DimensionConfig, Outcome, SearchObjective, SpaceConfig
-from nlp_core.errors import ConfigError, DataError, TrainingError
+from nlp_core.errors import ConfigError, DataError, TrainingError, lacks_memory
 from nlp_core.files import name_database
 from nlp_core.training.work import locked
 
@@ -33,7 +32,6 @@ Watch = Callable[[int, float], None]
 Train = Callable[[dict[str, Any], Path, Watch], float]  # Any: JSON holds anything
 EARLY_TRIALS = 5
 """Finished trials before one may be pruned."""
-OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 STATES = {
     TrialState.COMPLETE: "finished",
     TrialState.PRUNED: "pruned",
@@ -182,7 +180,9 @@ class Search:
         except optuna.TrialPruned:
             study.tell(trial, state=TrialState.PRUNED)
             log.info("search pruned trial=%d", trial.number)
-        except (ConfigError, DataError, TrainingError, *OUT_OF_MEMORY) as err:
+        except (ConfigError, DataError, TrainingError, MemoryError, RuntimeError) as err:
+            if isinstance(err, RuntimeError) and not lacks_memory(err):
+                raise
             study.tell(trial, state=TrialState.FAIL)
             log.warning("search failed trial=%d: %s", trial.number, err)
         else:
