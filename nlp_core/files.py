@@ -122,7 +122,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Give a file that a library writes for its owner alone the mode that other new files have."""
+    """Give a file the mode of other new files, where a library writes it for its owner only."""
     path.touch()
     mode = path.stat().st_mode
     yield
