@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from nlp_core.config.dataset import TRAIN
 from nlp_core.config.params import Params
 from nlp_core.errors import DataError
 from nlp_core.metrics import Predictions, measure
@@ -38,8 +39,8 @@ COMMITTED = [
 def assert_scores(found: dict[str, list[float]], expected: CellResult) -> None:
     assert found
     for name, values in found.items():
-        # results have six decimal places, probabilities are stored in 32 bits
-        assert values == pytest.approx(expected.metrics[name].values, abs=2e-6), name
+        # results have six decimal places, probabilities are in 32 bits, perplexities up to 1e5
+        assert values == pytest.approx(expected.metrics[name].values, rel=1e-9, abs=2e-6), name
 
 
 @pytest.mark.parametrize(("wrong", "bits"), [(0.3 + 1e-10, 64), (0.3, 32), (0.4, 32)])
@@ -236,7 +237,10 @@ def test_kept_splits_are_runs_of_their_own(project: Path) -> None:
 
 
 def test_every_number_of_a_report_can_have_an_interval() -> None:
-    """The splits that a report names are among those whose predictions are committed."""
+    """The splits that a report names are among those whose predictions are committed.
+
+    Only the windows that a pretrained encoder is trained on are of no split.
+    """
     missing = []
     for table in list_tables(ROOT):
         runs = read_all_runs(table, ROOT)
@@ -244,7 +248,7 @@ def test_every_number_of_a_report_can_have_an_interval() -> None:
             if entry.ours is None or entry.cell not in runs:
                 continue
             known = (item.find_metric(entry.metric) for item in runs[entry.cell])
-            if not any(known):
+            if not any(known) and not entry.metric.startswith(f"{TRAIN}."):
                 missing.append((table, entry.cell, entry.metric))
     assert not missing
 
