@@ -82,9 +82,10 @@ class Resamples(NamedTuple):
         """Where the mean over all seeds and all examples is, with 95 % confidence.
 
         A percentile interval of the examples and a t interval of the seeds; the squared distances
-        of the limits from the mean are added. No limit is out of bounds. Where every answer is
-        right no resample can show an error, and where every answer is wrong none a right one, so
-        the interval is the exact one of a proportion.
+        of the limits from the mean are added; of a perplexity, those of their logarithms, which
+        are mean losses. No limit is out of bounds. Where every answer is right no resample can show
+        an error, and where every answer is wrong none a right one, so the interval is the exact one
+        of a proportion.
 
         Source: Zou and Donner 2008 (construction of confidence limits about effect measures);
             Clopper and Pearson 1934 (confidence limits of the binomial).
@@ -101,6 +102,10 @@ class Resamples(NamedTuple):
         if self.seed_variance > 0:
             quantile = float(stdtrit(self.num_seeds - 1, tails[1]))
             reach = quantile * math.sqrt(self.seed_variance)
+        if lowest > 0 and math.isinf(highest):
+            below = math.hypot(max(math.log(self.mean / low), 0.0), reach / self.mean)
+            above = math.hypot(max(math.log(high / self.mean), 0.0), reach / self.mean)
+            return Interval(max(self.mean * math.exp(-below), lowest), self.mean * math.exp(above))
         distances = max(self.mean - low, 0.0), max(high - self.mean, 0.0)
         below, above = (math.hypot(distance, reach) for distance in distances)
         return Interval(max(self.mean - below, lowest), min(self.mean + above, highest))
