@@ -109,8 +109,8 @@ def describe_os_error(error: OSError) -> str:
 
 
 def lacks_memory(error: Exception) -> bool:
-    """Return whether Python or torch could not get the memory that it asked for."""
-    words = ("can't allocate memory", "out of memory")
+    """Return whether Python or torch could not get, or not even count, the memory it asked for."""
+    words = ("can't allocate memory", "out of memory", "verflow when unpacking", "size calculation")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 

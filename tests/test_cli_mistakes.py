@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
@@ -223,11 +224,12 @@ def test_a_mistake_costs_no_file(
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
+@pytest.mark.parametrize("size", [10**14, 10**18, 10**30])
 def test_a_model_that_is_too_large_for_the_memory_is_one_paragraph(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     def build(options: object) -> None:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1")
+        torch.empty(size, 100)
 
     monkeypatch.setattr("nlp_core.cli.blocks.run", build)
     assert "memory of this machine is too small" in fail(capsys, "blocks")

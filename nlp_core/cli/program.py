@@ -148,7 +148,7 @@ def _run(options: argparse.Namespace) -> None:
         raise
     except OSError as error:
         raise NlpCoreError(describe_os_error(error)) from error
-    except (MemoryError, RuntimeError) as error:  # of torch, which has no error for a processor
+    except (MemoryError, RuntimeError, TypeError) as error:  # of torch, which has none of its own
         if not lacks_memory(error):
             raise
         raise NlpCoreError(

@@ -180,8 +180,9 @@ class Search:
         except optuna.TrialPruned:
             study.tell(trial, state=TrialState.PRUNED)
             log.info("search pruned trial=%d", trial.number)
-        except (ConfigError, DataError, TrainingError, MemoryError, RuntimeError) as err:
-            if isinstance(err, RuntimeError) and not lacks_memory(err):
+        except Exception as err:
+            is_expected = isinstance(err, ConfigError | DataError | TrainingError)
+            if not is_expected and not lacks_memory(err):
                 raise
             study.tell(trial, state=TrialState.FAIL)
             log.warning("search failed trial=%d: %s", trial.number, err)
