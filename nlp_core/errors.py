@@ -108,10 +108,19 @@ def describe_os_error(error: OSError) -> str:
     return text
 
 
-def lacks_memory(error: Exception) -> bool:
-    """Return whether Python or torch could not get, or not even count, the memory it asked for."""
+@contextmanager
+def explain_memory() -> Iterator[None]:
+    """Raise NlpCoreError if Python or torch cannot get, or not even count, memory."""
     words = ("can't allocate memory", "out of memory", "verflow when unpacking", "size calculation")
-    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+    try:
+        yield
+    except (MemoryError, RuntimeError, TypeError) as error:  # of torch, which has none of its own
+        if not isinstance(error, MemoryError) and not any(word in str(error) for word in words):
+            raise
+        raise NlpCoreError(
+            "the memory of this machine is too small for the model or its batches, expected "
+            "smaller ones; lower its sizes, the batch size or the length of texts."
+        ) from error
 
 
 @contextmanager
@@ -123,7 +132,8 @@ def exit_on_error() -> Iterator[None]:
             or written, and 130 for an interrupt; other errors are ours and keep their traceback.
     """
     try:
-        yield
+        with explain_memory():
+            yield
     except NlpCoreError as error:
         text = " ".join(show_origins(str(error)).split())
         end = "" if text[-1:] in ".?" else "."

@@ -105,19 +105,19 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _run_models(options: argparse.Namespace) -> None:
-    subjects: dict[str, TimedModel] = {}
+    models: dict[str, TimedModel] = {}
     examples: Sequence[Any]  # Any: an example is a text, a list or a dictionary
     if options.against is None:
         examples = _read_texts(options.texts)
     else:
-        examples = _add_trained(options, subjects)
+        examples = _add_trained(options, models)
     for folder in options.bundles:
         bundle = load_bundle(folder, options.threads)
         name = bundle.manifest.variant
-        subjects[str(folder) if name in subjects else name] = bundle
+        models[str(folder) if name in models else name] = bundle
     names = ("sentences", "batches", "threads")
     config = TimingConfig(runs=1, **{name: getattr(options, name) for name in names})
-    timings = time_models(subjects, examples, config, seed=options.seed)
+    timings = time_models(models, examples, config, seed=options.seed)
     hardware = describe_hardware(options.threads)
     if options.json:
         print_json({"hardware": hardware, "models": timings})
@@ -208,14 +208,14 @@ def _format_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return out.getvalue()
 
 
-def _add_trained(options: argparse.Namespace, subjects: dict[str, TimedModel]) -> Sequence[Any]:
-    """Add the trained model to the subjects, and return its examples."""
+def _add_trained(options: argparse.Namespace, models: dict[str, TimedModel]) -> Sequence[Any]:
+    """Add the trained model to the models, and return its examples."""
     # Imported here: exported models are timed without torch.
     from nlp_core.export.timing import build_timed_models, list_all_examples
     from nlp_core.prediction.trained_model import TrainedModel
 
     trained = TrainedModel.open(options.against, task=options.task, plugins=options.plugin)
-    subjects |= build_timed_models(trained, threads=options.threads, compiled=options.compiled)
+    models |= build_timed_models(trained, threads=options.threads, compiled=options.compiled)
     return list_all_examples(trained, options.data)
 
 

@@ -21,7 +21,6 @@ from nlp_core.errors import (
     UsageError,
     describe_os_error,
     exit_on_error,
-    lacks_memory,
     suggest,
 )
 from nlp_core.progress import hide_progress
@@ -148,13 +147,6 @@ def _run(options: argparse.Namespace) -> None:
         raise
     except OSError as error:
         raise NlpCoreError(describe_os_error(error)) from error
-    except (MemoryError, RuntimeError, TypeError) as error:  # of torch, which has none of its own
-        if not lacks_memory(error):
-            raise
-        raise NlpCoreError(
-            "the memory of this machine is too small for the model or its batches, expected "
-            "smaller ones; lower its sizes, the batch size or the length of texts."
-        ) from error
 
 
 @contextmanager

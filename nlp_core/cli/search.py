@@ -137,6 +137,7 @@ def work_together(options: argparse.Namespace) -> None:
 def _work(options: argparse.Namespace) -> None:
     end_with_parent()  # its trial is then resumed
     show_log()
+    options.test = None  # checked before, and measured at the end
     _read_search(options)[1].work(options.trials)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nlp_core.data.formats.tagged import DOCUMENT_START
-from nlp_core.data.readers.lines import Line, read_lines, refuse
+from nlp_core.data.readers.lines import Line, read_lines, refuse, require_file
 from nlp_core.data.tagging_scheme import (
     LETTERS,
     OUTSIDE,
@@ -19,7 +19,6 @@ from nlp_core.data.tagging_scheme import (
     read_spans,
     write_tags,
 )
-from nlp_core.errors import DataError
 
 Form = Literal["conll2003", "columns", "tsv"]
 
@@ -77,9 +76,7 @@ class Conversion:
             DataError: a line has another number of columns, or a tag breaks the rules of
                 `scheme_from`.
         """
-        if not path.is_file():
-            found = "found a folder, expected a file" if path.is_dir() else "no such file"
-            raise DataError(f"{path}: {found}; check its name.")
+        require_file(path)
         lines = self._rewrite_tsv(path) if self.form == "tsv" else self._rewrite_columns(path)
         return chain(_read_mark(path), lines)
 

@@ -102,7 +102,7 @@ def read_gazetteer(path: Path) -> list[Entry]:
     Raises:
         DataError: the file is missing, empty or malformed, or has a phrase and type twice.
     """
-    require_file(path)
+    require_gazetteer(path)
     lines: dict[tuple[str, str], int] = {}
     entries: list[Entry] = []
     for line in read_lines(path):
@@ -118,7 +118,7 @@ def read_gazetteer(path: Path) -> list[Entry]:
     return entries
 
 
-def require_file(path: Path) -> None:
+def require_gazetteer(path: Path) -> None:
     if not path.is_file():
         raise DataError(
             f"{path}: no such file, which a gazetteer_embedding layer names; its path is "

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 from nlp_core.data.cache import keep
 from nlp_core.data.fasttext import MAGIC, read_fasttext
-from nlp_core.data.readers.lines import read_lines, refuse
+from nlp_core.data.readers.lines import read_lines, refuse, require_file
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import (
     MANIFEST,
@@ -127,9 +127,7 @@ def convert_vectors(path: Path, max_rows: int | None = None, words: Collection[s
     Raises:
         DataError: the file is missing, in an unknown format, or malformed.
     """
-    if not path.is_file():
-        found = "found a folder, expected a file" if path.is_dir() else "no such file"
-        raise DataError(f"{path}: {found}; check its name.")
+    require_file(path)
     content: dict[str, object] = {"file": digest_file(path), "max_rows": max_rows, "is": 1}
     if is_fasttext(path):
         content["words"] = sorted(words)

@@ -8,7 +8,7 @@ from typing import Any
 from nlp_core.config.base import check_known, name_folder, read_mapping
 from nlp_core.config.params import GRID, ExperimentConfig, Params, name_init_stage
 from nlp_core.data.corpus import read_any_task
-from nlp_core.data.gazetteer import require_file
+from nlp_core.data.gazetteer import require_gazetteer
 from nlp_core.data.task import Task, list_footnotes
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import MANIFEST, digest_file, digest_json, write_json
@@ -112,7 +112,7 @@ def read_cell(name: str, params: Params) -> Cell:
     if start is not None:
         start.check(plan)
     for path in plan.files:
-        require_file(path)
+        require_gazetteer(path)
     return Cell(
         name=name,
         experiment=experiment,

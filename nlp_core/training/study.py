@@ -20,7 +20,7 @@ from filelock import FileLock
 from optuna.trial import Trial, TrialState
 
 from nlp_core.config.space import DimensionConfig, Outcome, SearchObjective, SpaceConfig
-from nlp_core.errors import ConfigError, DataError, TrainingError, lacks_memory
+from nlp_core.errors import NlpCoreError, TrainingError, explain_memory
 from nlp_core.files import name_database
 from nlp_core.training.work import locked
 
@@ -176,14 +176,12 @@ class Search:
         shown = " ".join(f"{path}={value}" for path, value in taken.values.items())
         log.info("search trial=%d %s", trial.number, shown)
         try:
-            score = self.train(taken.values, taken.folder, watch)
+            with explain_memory():
+                score = self.train(taken.values, taken.folder, watch)
         except optuna.TrialPruned:
             study.tell(trial, state=TrialState.PRUNED)
             log.info("search pruned trial=%d", trial.number)
-        except Exception as err:
-            is_expected = isinstance(err, ConfigError | DataError | TrainingError)
-            if not is_expected and not lacks_memory(err):
-                raise
+        except NlpCoreError as err:
             study.tell(trial, state=TrialState.FAIL)
             log.warning("search failed trial=%d: %s", trial.number, err)
         else:

@@ -89,6 +89,13 @@ def read_objects(
         yield line.number, value
 
 
+def require_file(path: Path) -> None:
+    """Raise DataError if there is no such file, or a folder of that name."""
+    if not path.is_file():
+        found = "found a folder, expected a file" if path.is_dir() else "no such file"
+        raise DataError(f"{path}: {found}; check its name.")
+
+
 def describe_uncut(text: str, separator: str) -> str:
     """Say how a line looks that a separator does not cut, which may be of another format."""
     if text.lstrip()[:1] in ("{", "["):
