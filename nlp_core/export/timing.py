@@ -84,7 +84,7 @@ class TimedTorchModel:
 def build_timed_models(
     trained: TrainedModel, *, threads: int, compiled: bool
 ) -> dict[str, TimedModel]:
-    """Return a trained model as torch models, and set torch's number of threads."""
+    """Return a trained model, eager and perhaps compiled, and set torch's number of threads."""
     torch.set_num_threads(threads)
     models: dict[str, TimedModel] = {EAGER: TimedTorchModel(trained, compiled=False)}
     if compiled:

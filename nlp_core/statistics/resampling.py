@@ -102,13 +102,15 @@ class Resamples(NamedTuple):
         if self.seed_variance > 0:
             quantile = float(stdtrit(self.num_seeds - 1, tails[1]))
             reach = quantile * math.sqrt(self.seed_variance)
-        if lowest > 0 and math.isinf(highest):
-            below = math.hypot(max(math.log(self.mean / low), 0.0), reach / self.mean)
-            above = math.hypot(max(math.log(high / self.mean), 0.0), reach / self.mean)
-            return Interval(max(self.mean * math.exp(-below), lowest), self.mean * math.exp(above))
-        distances = max(self.mean - low, 0.0), max(high - self.mean, 0.0)
+        mean, is_perplexity = self.mean, lowest > 0 and math.isinf(highest)
+        if is_perplexity:
+            mean, low, high, reach = math.log(mean), math.log(low), math.log(high), reach / mean
+        distances = max(mean - low, 0.0), max(high - mean, 0.0)
         below, above = (math.hypot(distance, reach) for distance in distances)
-        return Interval(max(self.mean - below, lowest), min(self.mean + above, highest))
+        low, high = mean - below, mean + above
+        if is_perplexity:
+            low, high = math.exp(low), math.exp(high)
+        return Interval(max(low, lowest), min(high, highest))
 
 
 def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Resamples:
