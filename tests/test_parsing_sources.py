@@ -64,7 +64,7 @@ def test_top_names_its_labels_and_sizes() -> None:
 
 def test_the_cell_of_atis_starts_from_the_encoder() -> None:
     cell = read_params(ROOT / "params.yaml").experiments["atis_seq2seq_minilm"]
-    assert (cell.init, cell.seeds) == ("data/processed/minilm", [1])
+    assert (cell.init, cell.seeds) == ("data/processed/minilm", [1, 2, 3])
     for name in ("seq2seq", "rnng"):
         plan = read_plan(ROOT / f"zoo/parsing/atis_{name}_minilm.json")
         assert plan.kinds == ["parsing"]
