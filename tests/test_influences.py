@@ -16,7 +16,9 @@ from nlp_core.statistics import (
     PearsonScore,
     RankScore,
     build_score,
+    list_terms,
     resample,
+    score_terms,
     swap_examples,
 )
 
@@ -43,6 +45,30 @@ def test_a_weighted_area_is_that_of_scikit_learn() -> None:
     target = [item == "1" for item in run.target]
     expected = [100 * roc_auc_score(target, run.score[:, 1], sample_weight=w) for w in weights]
     assert score.evaluate(weights)[:, 0] == pytest.approx(expected)
+
+
+def test_an_area_is_that_of_what_each_document_adds() -> None:
+    """The pieces of a document have other labels with each seed, and may be of one class."""
+    draw = np.random.default_rng(3)
+    document = np.sort(draw.integers(0, 12, 300))
+    targets = draw.random((2, 300)) < 0.2
+    targets[:, document == 4] = False
+    targets[0, document == 5] = True
+    scores = np.round(draw.random((2, 300)) + 0.4 * targets, 1) / 2
+    counts = np.vstack([np.ones(12), draw.integers(0, 3, (5, 12))]).astype(np.uint8)
+    terms, expected = [], []
+    for target, right in zip(targets, scores, strict=True):
+        answers = np.where(target, "r", "o").tolist()
+        run = Predictions(["o", "r"], answers, ["o"] * 300, np.stack([1 - right, right], 1))
+        terms.append(list_terms("masked_language_model", "detection_auc", run, document))
+        weights = counts[:, document]
+        expected.append([100 * roc_auc_score(target, right, sample_weight=w) for w in weights])
+    score = score_terms("masked_language_model", "detection_auc", np.stack(terms))
+    assert isinstance(score, AreaScore)
+    assert score.evaluate(counts) == pytest.approx(np.array(expected).T)
+    assert score.values == pytest.approx([areas[0] for areas in expected])
+    without = score.evaluate(1 - np.eye(12, dtype=np.uint8)).mean(1)
+    assert np.corrcoef(-without, score.influences)[0, 1] > 0.99
 
 
 def test_influences_of_questions_are_the_change_without_them() -> None:

@@ -26,13 +26,12 @@ from nlp_core.statistics import (
     Resamples,
     SumScore,
     build_score,
-    build_sum_score,
     correct_holm,
     find_p_value,
-    find_summing,
     measure_spread,
     name_groups,
     resample,
+    score_terms,
     swap_examples,
 )
 from nlp_core.statistics.score import downcast_if_exact
@@ -380,9 +379,9 @@ def test_an_interval_stays_within_the_possible_values() -> None:
     assert resample(score).interval.low == 0.0
     summands = np.tile([200.0, 40.0], (3, 50, 1))
     summands[..., 0] += np.arange(50)
-    found = find_summing("masked_language_model", "perplexity")
-    assert found is not None
-    above = resample(build_sum_score(found, summands)).interval
+    perplexity = score_terms("masked_language_model", "perplexity", summands)
+    assert perplexity is not None
+    above = resample(perplexity).interval
     mean = float(np.exp(summands[0, :, 0].sum() / summands[0, :, 1].sum()))
     assert mean > 100
     assert above.low < mean < above.high

@@ -19,7 +19,7 @@ from nlp_core.metrics import Predictions
 from nlp_core.metrics.ranking import ALMOST_SURE
 from nlp_core.report.cell import CellTask, TrainedCell
 from nlp_core.report.examples import FACTS, SUMS, TaskFacts, stores_sums
-from nlp_core.statistics import find_summing
+from nlp_core.statistics import list_terms
 from nlp_core.training.history import read_history
 
 LARGE_SEED = 2**15  # smaller ones are 16 bits in files, as they always were
@@ -113,11 +113,12 @@ def _list_sums(table: pa.Table, task: CellTask) -> dict[str, pa.Array]:
     """Return a column of what each metric sums; a metric that sums nothing has none."""
     answers = (table[name].to_pylist() for name in ("target", "prediction"))
     predictions = Predictions(task.labels, *answers)
-    found = {metric: find_summing(task.kind, metric) for metric in task.metrics}
+    rows = np.arange(len(table))
+    found = {metric: list_terms(task.kind, metric, predictions, rows) for metric in task.metrics}
     return {
-        f"{SUMS}{metric}": pa.array(summing.list_summands(predictions), pa.list_(pa.float64()))
-        for metric, summing in found.items()
-        if summing is not None
+        f"{SUMS}{metric}": pa.array(list(terms), pa.list_(pa.float64()))
+        for metric, terms in found.items()
+        if terms is not None
     }
 
 

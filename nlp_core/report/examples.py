@@ -25,7 +25,7 @@ from nlp_core.kinds import KINDS, LABEL, TAGS
 from nlp_core.metrics import Predictions, has_metric, measure
 from nlp_core.report.cell import CellTask
 from nlp_core.report.results import Record
-from nlp_core.statistics import WeightedScore, build_score, build_sum_score, find_summing
+from nlp_core.statistics import WeightedScore, build_score, score_terms
 
 FACTS = b"tasks"
 SUMS = "sums of "
@@ -74,10 +74,9 @@ class Runs:
         """Return a metric of the seeds, or None if it cannot be resampled quickly."""
         if not stores_sums(self.task):
             return build_score(self.task.kind, metric, self.predictions)
-        found = find_summing(self.task.kind, metric)
-        if found is None or metric not in self.summands:
+        if metric not in self.summands:
             return None
-        return build_sum_score(found, np.stack(self.summands[metric]))
+        return score_terms(self.task.kind, metric, np.stack(self.summands[metric]))
 
     @property
     def units(self) -> tuple[float, ...]:

@@ -20,6 +20,6 @@ from nlp_core.statistics.score import (
     SumScore,
     WeightedScore,
     build_score,
-    build_sum_score,
+    list_terms,
+    score_terms,
 )
-from nlp_core.statistics.summands import add_up, find_summing

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nlp_core.kinds import KINDS
+from nlp_core.kinds import CLASSIFICATION, KINDS
 from nlp_core.metrics import METRICS, Area, Decision, Predictions, parse_metric
 from nlp_core.metrics.ranking import QUESTION_SCORES, score_questions
 from nlp_core.metrics.retrieval import score_queries
@@ -35,6 +35,7 @@ from nlp_core.statistics.summands import (
 Counts: TypeAlias = NDArray[np.uint8]
 MOST_EXACT = 2**24  # of the whole numbers that float32 has without gaps from 0
 MOST_ROUNDS = 500  # at a time, of an order
+DETECTION_AREA = "detection_auc"
 MOST_UNITS = 4000  # of an order: the pairs of an area take up to 32 MB a seed then
 
 
@@ -131,7 +132,7 @@ class AreaScore(InfluenceScore):
     Attributes:
         wins: how many pairs of a positive example of one unit and a negative one of another are
             ordered correctly, [S, P, M], of the P units with positives and the M with negatives.
-        positives, negatives: the numbers of such examples in each unit, [N].
+        positives, negatives: the numbers of such examples in each unit, [S, N].
     """
 
     wins: Numbers
@@ -140,21 +141,29 @@ class AreaScore(InfluenceScore):
 
     def evaluate(self, counts_RN: Counts) -> Numbers:
         weights_RN = counts_RN.astype(np.float64)
-        pairs_R = (weights_RN @ self.positives) * (weights_RN @ self.negatives)
-        weights_RP = weights_RN[:, np.flatnonzero(self.positives)]
-        narrow_RM = counts_RN[:, np.flatnonzero(self.negatives)].astype(self.wins.dtype)
+        pairs_RS = (weights_RN @ self.positives.T) * (weights_RN @ self.negatives.T)
+        weights_RP = weights_RN[:, self._rows]
+        narrow_RM = counts_RN[:, self._columns].astype(self.wins.dtype)
         won = [((narrow_RM @ seed_PM.T) * weights_RP).sum(1) for seed_PM in self.wins]
         with np.errstate(invalid="ignore"):
-            area: Numbers = 100 * np.stack(won, 1) / pairs_R[:, None]
+            area: Numbers = 100 * np.stack(won, 1) / pairs_RS
         return area
 
     @property
+    def _rows(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self.positives.any(0))
+
+    @property
+    def _columns(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self.negatives.any(0))
+
+    @property
     def shape(self) -> tuple[int, int]:
-        return len(self.wins), len(self.positives)
+        return self.positives.shape[0], self.positives.shape[1]
 
     @property
     def num_orders(self) -> int:
-        return math.comb(len(self.positives), int(np.count_nonzero(self.positives)))
+        return math.comb(self.shape[1], len(self._rows))
 
     @property
     def influences(self) -> Numbers:
@@ -163,12 +172,15 @@ class AreaScore(InfluenceScore):
         Source: Obuchowski 1997 (nonparametric analysis of clustered ROC curve data), which is
             DeLong et al. 1988 where each unit is one example.
         """
-        num_positives, num_negatives = self.positives.sum(), self.negatives.sum()
-        won_PM = 100 * self.wins.mean(0, np.float64) / (num_positives * num_negatives)
-        shares = self.positives / num_positives + self.negatives / num_negatives
-        found: Numbers = -shares * won_PM.sum()
-        found[np.flatnonzero(self.positives)] += won_PM.sum(1)
-        found[np.flatnonzero(self.negatives)] += won_PM.sum(0)
+        found = np.zeros(self.shape[1])
+        for won_PM, positives, negatives in zip(
+            self.wins, self.positives, self.negatives, strict=True
+        ):
+            share = 100 / len(self.wins) / (positives.sum() * negatives.sum())
+            weights = positives / positives.sum() + negatives / negatives.sum()
+            found -= share * won_PM.sum(dtype=np.float64) * weights
+            found[self._rows] += share * won_PM.sum(1, dtype=np.float64)
+            found[self._columns] += share * won_PM.sum(0, dtype=np.float64)
         return found
 
 
@@ -277,10 +289,10 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
     if (group := runs[0].group) is not None:
         units = np.unique(group, return_inverse=True)[1]
         summands_SNK = np.stack([add_up(seed_NK, units) for seed_NK in summands_SNK])
-    return build_sum_score(found, summands_SNK, PearsonScore if metric == "pearson" else SumScore)
+    return _build_sum_score(found, summands_SNK, PearsonScore if metric == "pearson" else SumScore)
 
 
-def build_sum_score(
+def _build_sum_score(
     summing: Summing, summands_SNK: Numbers, make: type[SumScore] = SumScore
 ) -> SumScore:
     return make(
@@ -295,24 +307,76 @@ def _count_labels(run: Predictions) -> int:
     return len({*run.labels, *map(str, answers)})
 
 
+def list_terms(
+    kind: str, metric: str, run: Predictions, unit_N: NDArray[np.integer]
+) -> Numbers | None:
+    """Return what each unit adds to a metric, [U, K], for `score_terms`; None: no such terms.
+
+    Those of an area are a unit's numbers of positive and of negative examples, and how many of its
+    pairs with a negative example of each unit are ordered correctly.
+
+    Args:
+        unit_N: the unit of each example, numbered from 0.
+    """
+    if (found := find_summing(kind, metric)) is not None:
+        return add_up(np.asarray(found.list_summands(run), float), unit_N)
+    if metric != DETECTION_AREA:
+        return None
+    compute = METRICS[CLASSIFICATION.name]["auc"].compute
+    assert isinstance(compute, Area)
+    decision = compute.decide(run)
+    positives, negatives = _count_classes(decision, unit_N)
+    wins_UU = np.zeros((len(positives), len(positives)))
+    wins_UU[np.ix_(positives > 0, negatives > 0)] = _count_wins(decision, unit_N)
+    return np.column_stack([positives, negatives, wins_UU])
+
+
+def score_terms(kind: str, metric: str, terms_SUK: Numbers) -> WeightedScore | None:
+    """Return a metric of several seeds by what `list_terms` lists of each; None: see there."""
+    if (found := find_summing(kind, metric)) is not None:
+        return _build_sum_score(found, terms_SUK)
+    if metric != DETECTION_AREA:
+        return None
+    positives, negatives = terms_SUK[:, :, 0], terms_SUK[:, :, 1]
+    wins_SPM = terms_SUK[:, positives.any(0), 2:][:, :, negatives.any(0)]
+    return AreaScore(_downcast(wins_SPM), positives, negatives)
+
+
 def _build_area(
     decisions: Sequence[Decision], group: NDArray[np.integer] | None
 ) -> AreaScore | None:
-    is_positive = decisions[0].target
-    known = np.arange(len(is_positive)) if group is None else group
+    """Return the area over decisions on the same examples."""
+    known = np.arange(len(decisions[0].target)) if group is None else group
     units = np.unique(known, return_inverse=True)[1]
-    size = int(units.max()) + 1
-    if size > MOST_UNITS or not decisions[0].has_both:
+    if int(units.max()) >= MOST_UNITS or not decisions[0].has_both:
         return None
-    chosen = (is_positive, ~is_positive)
-    counts = [np.bincount(units[which], minlength=size).astype(float) for which in chosen]
-    # the places of the units of the positive and the negative examples in `wins`
-    rows, columns = (np.unique(units[which], return_inverse=True)[1] for which in chosen)
-    wins = np.zeros((len(decisions), rows.max() + 1, columns.max() + 1))
-    for seed, (_, _, score) in enumerate(decisions):
-        negative = score[~is_positive]
-        for row, value in zip(rows, score[is_positive], strict=True):
-            won = (np.sign(value - negative) + 1) / 2
-            wins[seed, row] += np.bincount(columns, won, wins.shape[2])
-    narrow = downcast_if_exact(wins.reshape(-1, wins.shape[2])).reshape(wins.shape)
-    return AreaScore(narrow, *counts)
+    classes = [_count_classes(decision, units) for decision in decisions]
+    wins_SPM = np.stack([_count_wins(decision, units) for decision in decisions])
+    positives, negatives = (np.stack(counts) for counts in zip(*classes, strict=True))
+    return AreaScore(_downcast(wins_SPM), positives, negatives)
+
+
+def _downcast(wins_SPM: Numbers) -> Numbers:
+    rows = wins_SPM.reshape(-1, wins_SPM.shape[2])
+    return downcast_if_exact(rows).reshape(wins_SPM.shape)
+
+
+def _count_classes(decision: Decision, unit_N: NDArray[np.integer]) -> list[Numbers]:
+    """Return how many positive and how many negative examples each unit has, [U] each."""
+    size = int(unit_N.max()) + 1
+    chosen = (decision.target, ~decision.target)
+    return [np.bincount(unit_N[which], minlength=size).astype(float) for which in chosen]
+
+
+def _count_wins(decision: Decision, unit_N: NDArray[np.integer]) -> Numbers:
+    """Return how many pairs are ordered correctly, [P, M]; see `AreaScore`."""
+    chosen = (decision.target, ~decision.target)
+    positive, negative = (decision.score[which] for which in chosen)
+    row, column = (np.unique(unit_N[which], return_inverse=True)[1] for which in chosen)
+    order = np.lexsort((negative, column))
+    starts = np.flatnonzero(np.diff(column[order], prepend=-1))
+    won = []
+    for values in np.split(negative[order], starts[1:]):
+        below, up_to = (np.searchsorted(values, positive, side) for side in ("left", "right"))
+        won.append(np.bincount(row, (below + up_to) / 2))
+    return np.stack(won, 1)

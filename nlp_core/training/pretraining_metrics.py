@@ -13,7 +13,7 @@ from nlp_core.models.masked_split import MaskedSplit
 from nlp_core.models.pretraining import ANSWERS, PretrainingModel
 from nlp_core.models.replacement import TAG_NAMES, ReplacedPieces
 from nlp_core.prediction.split_prediction import EVALUATION_BATCH, describe_predictions, predict
-from nlp_core.statistics import add_up, find_summing
+from nlp_core.statistics import list_terms
 
 
 class TextScores(NamedTuple):
@@ -52,10 +52,10 @@ def sum_documents(measured: TextScores, split: MaskedSplit) -> dict[str, Any]:  
     documents_D, document_W = np.unique(split.text.documents, return_inverse=True)
     found = {}
     for metric, (predictions, windows) in measured.answers.items():
-        summing = find_summing(MASKED_LANGUAGE_MODEL.name, metric)
-        assert summing is not None, metric
-        terms_NK = np.asarray(summing.list_summands(predictions), float)
-        found[metric] = add_up(terms_NK, document_W[windows]).tolist()
+        kind = MASKED_LANGUAGE_MODEL.name
+        terms_DK = list_terms(kind, metric, predictions, document_W[windows])
+        assert terms_DK is not None, metric
+        found[metric] = terms_DK.tolist()
     return {"documents": documents_D.tolist(), "sums": found}
 
 
@@ -75,5 +75,5 @@ def _measure_detection(model: ReplacedPieces, split: MaskedSplit) -> TextScores:
     metrics["original"] = 100 * right.count(TAG_NAMES[0]) / len(right)
     none = Predictions(TAG_NAMES, right, [TAG_NAMES[0]] * len(right))
     windows = np.concatenate([np.repeat(rows, lengths[rows]) for rows in batches])
-    answers = {f"detection_{name}": (detected, windows) for name in ("accuracy", "f1")}
+    answers = {name: (detected, windows) for name in metrics if name != "original"}
     return TextScores(metrics, answers | {"original": (none, windows)})
