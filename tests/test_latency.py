@@ -7,25 +7,32 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from nlp_core.cli import main
-from nlp_core.config.params import Params, read_params
+from nlp_core.config.base import name_predictions
+from nlp_core.config.params import ExportConfig, Params, read_params
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.export import timing
+from nlp_core.export import cell_export, timing
 from nlp_core.export.grid import make_texts
 from nlp_core.export.latency import Timing
 from nlp_core.files import write_json
+from nlp_core.metrics import measure
 from nlp_core.processor import measure_peak
+from nlp_core.report.cell import read_predictions
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.paper import PaperTable, render_json
 from nlp_core.report.results import read_results
+from nlp_core.report.significance import find_differences
 from nlp_core.report.table import write_report
-from tests.fabricated import make_project
+from tests.fabricated import make_predictions, make_project
 from tests.tiny import write_task, write_vectors
-from tests.tiny_export import WORDS, export, make_trained, read_examples
+from tests.tiny_export import WORDS, export, make_trained, read_examples, unchecked_shapes
 
 CONFIG: dict[str, Any] = {"runs": 2, "sentences": 3, "batches": 1, "threads": 1}
 EXPORT: dict[str, Any] = {
@@ -37,7 +44,7 @@ EXPORT: dict[str, Any] = {
 }
 BUNDLES: dict[str, dict[str, Any]] = {
     "float32": {"examples": 4, "bytes": 4_000_000},
-    "int8": {"trained": 90.0, "exported": 89.5, "bytes": 1_000_000},
+    "int8": {"trained": 50.0, "exported": 75.0, "bytes": 1_000_000},
 }
 PUBLISHED = """
 title: Times
@@ -92,7 +99,13 @@ def root(tmp_path: Path) -> Path:
     path.write_text(yaml.safe_dump(params))
     note = json.loads((tmp_path / "artifacts/cells/trial/beta/cell.json").read_text())
     note |= {"seeds": [2], "runs": {"2": note["runs"]["2"]}, "bundles": BUNDLES}
-    write_json(tmp_path / "artifacts/cells/times/beta/cell.json", note)
+    folder = tmp_path / "artifacts/cells/times/beta"
+    write_json(folder / "cell.json", note)
+    for way, seed in {"eager": 2, "int8": 3}.items():
+        found = pa.table(make_predictions("beta", seed))
+        path = folder / name_predictions(way)
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(found.filter(pc.field("selection") == "honest"), path)
     published = tmp_path / "reports/published/times.yaml"
     published.parent.mkdir(parents=True)
     published.write_text(PUBLISHED.replace("Beta, int8", "'Beta, int8'"))
@@ -129,8 +142,37 @@ def test_sizes_and_scores_come_from_the_bundles(root: Path, timed: timing.TimedE
     assert cells["beta_int8"].metrics["size.megabytes"].values == [1.0]
     assert "size.megabytes" not in cells["beta_eager"].metrics
     scores = [cells[f"beta_{way}"].metrics["score.first"].mean for way in ("eager", "int8")]
-    assert scores == [90.0, 89.5]
+    assert scores == [50.0, 75.0]
     assert "score.first" not in cells["beta_float32"].metrics
+
+
+def test_the_scores_of_a_model_and_its_bundle_are_compared_by_their_predictions(
+    root: Path, timed: timing.TimedExport
+) -> None:
+    """The trained model has two of four right, the bundle three."""
+    folder = root / "results/examples/times"
+    folder.mkdir(parents=True)
+    for name in ("beta_program", "former_int8"):
+        (folder / f"{name}.parquet").write_bytes(b"")
+    evaluate_table("times", root, time_export=lambda *_: timed)
+    assert sorted(path.stem for path in folder.iterdir()) == ["beta_eager", "beta_int8"]
+    published = root / "reports/published/times.yaml"
+    row = "{name: Beta, cell: beta_eager}"
+    published.write_text(
+        published.read_text().replace(row, f"{row}, {{name: Small, cell: beta_int8}}")
+    )
+    findings = find_differences(read_comparison("times", root), root)
+    assert [(finding.part, finding.column) for finding in findings] == [("Milliseconds", "score")]
+    assert [(row.row, row.mean) for row in findings[0].rows] == [("Small", 75.0), ("Beta", 50.0)]
+    small, eager = (row.interval for row in findings[0].rows)
+    assert 0 < small.low < 75 < small.high == 100
+    assert 0 == eager.low < 50 < eager.high == 100
+    write_report("times", root)
+    text = (root / "reports/times.md").read_text()
+    assert "**Milliseconds, score.** 4 examples. The difference is not significant." in text
+    (root / "artifacts/cells/times/beta" / name_predictions("int8")).unlink()
+    with pytest.raises(DataError, match=r"int8\.parquet: no such file; make the cell again"):
+        evaluate_table("times", root, only=["beta"], time_export=lambda *_: timed)
 
 
 def test_the_report_has_runs_and_machine_and_is_the_same_again(
@@ -213,6 +255,28 @@ def test_params_refuse_a_table_of_times(root: Path, was: str, became: str, messa
     path.write_text(text.replace(was, became))
     with pytest.raises(ConfigError, match=message):
         read_params(path)
+
+
+def test_an_export_keeps_the_predictions_of_measured_bundles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), WORDS)
+    make_project(tmp_path, ["beta"])
+    monkeypatch.setattr(timing.TrainedModel, "open", lambda *_, **__: trained)
+    monkeypatch.setattr(cell_export, "read_examples", read_examples)
+    monkeypatch.chdir(tmp_path)
+    with unchecked_shapes():
+        folder = cell_export.export_cell(
+            "beta", ExportConfig.model_validate({**EXPORT, "max_drop": 30.0})
+        )
+    note = json.loads((folder / "cell.json").read_text())["bundles"]["int8"]
+    assert sorted(path.stem for path in (folder / "predictions").iterdir()) == ["eager", "int8"]
+    for way, key in {"eager": "trained", "int8": "exported"}.items():
+        (found,) = read_predictions(folder / name_predictions(way), trained.task, "export@beta")
+        assert (found.split, found.selection) == (trained.task.report_split, "honest")
+        scores = measure(trained.task.kind.name, ["accuracy"], found.predictions)
+        assert scores["accuracy"] == pytest.approx(note[key])
+        assert found.predictions.score is not None
 
 
 def test_bundles_are_timed_beside_the_model_they_were_made_of(

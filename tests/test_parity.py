@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from nlp_core.data.task import Split
+from nlp_core.data.task import Split, Task
 from nlp_core.errors import ExportError
 from nlp_core.export import parity
 from nlp_core.export.parity import Answers, ModelAnswer
@@ -41,9 +41,12 @@ def measure(monkeypatch: pytest.MonkeyPatch, trained: float, exported: float) ->
     monkeypatch.setattr(parity, "ask_trained", lambda *_: [right] * 6)
     monkeypatch.setattr(parity, "_ask_bundle", lambda *_: [found] * 6)
     scores = {0.0: trained, 1.0: exported}
-    monkeypatch.setattr(
-        parity, "_measure", lambda *args: scores[float(args[2][0]["label"].scores[0])]
-    )
+
+    def score(task: Task, answers: list[Answers]) -> dict[str, float]:
+        return {task.metrics[0]: scores[float(answers[0]["label"].scores[0])]}
+
+    monkeypatch.setattr(parity, "join_predictions", lambda _, answers, __: answers)
+    monkeypatch.setattr(parity, "score_predictions", score)
 
 
 @pytest.mark.parametrize(

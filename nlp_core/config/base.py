@@ -83,6 +83,11 @@ def name_folder(table: str, cell: str) -> str:
     return f"{CELLS}{table}/{cell}"
 
 
+def name_predictions(name: str) -> str:
+    """Return the path of predictions: of a task in a seed's folder, or of a way in an export's."""
+    return f"predictions/{name}.parquet"
+
+
 def check_known(
     where: str,
     sort: str,

@@ -126,6 +126,7 @@ class Parity(NamedTuple):
         max_difference: largest difference between two scores; relative if the trained model's is
             above 1.
         metric: the task's first metric, with its value for both models; None if not measured.
+        predictions: of both models on all examples; None if not measured.
     """
 
     examples: int
@@ -134,10 +135,11 @@ class Parity(NamedTuple):
     metric: str | None = None
     trained: float | None = None
     exported: float | None = None
+    predictions: tuple[SplitPredictions, SplitPredictions] | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the content of parity.json; a difference is rounded up to 1e-6."""
-        note = self._asdict()
+        note = self._replace(predictions=None)._asdict()
         note["max_difference"] = float(np.ceil(self.max_difference * 1e6) / 1e6)
         return {key: value for key, value in note.items() if value is not None}
 
@@ -164,8 +166,13 @@ def compare(
         _check_alone(trained, encoded, bundle, dict(zip(rows.tolist(), right, strict=True)))
         return parity
     metric = trained.task.metrics[0]
-    both = [_measure(trained, examples, answers, metric) for answers in (right, found)]
-    parity = parity._replace(metric=metric, trained=both[0], exported=both[1])
+    targets = trained.featurizer.targets
+    joined = (
+        join_predictions(examples, right, targets),
+        join_predictions(examples, found, targets),
+    )
+    both = [score_predictions(trained.task, item)[metric] for item in joined]
+    parity = parity._replace(metric=metric, trained=both[0], exported=both[1], predictions=joined)
     drop = both[1] - both[0] if is_lower_better(metric) else both[0] - both[1]
     if not drop <= max_drop:  # a nan is as bad as a large one
         raise ExportError(
@@ -202,13 +209,6 @@ def _check_alone(
     split = encoded.split
     found = [_ask_bundle(trained, split, bundle, np.array([row]))[0] for row in shortest]
     _check_same(trained.name, _count([right[row] for row in shortest], found))
-
-
-def _measure(
-    trained: TrainedModel, examples: Split, answers: Sequence[Answers], metric: str
-) -> float:
-    joined = join_predictions(examples, answers, trained.featurizer.targets)
-    return score_predictions(trained.task, joined)[metric]
 
 
 def measure_trained(trained: TrainedModel, examples: Split) -> dict[str, float]:

@@ -1,7 +1,9 @@
 """Metrics of each kind of task, registered with their functions, directions and units."""
 
 from nlp_core.metrics.base import (
+    HONEST,
     METRICS,
+    PAPER,
     Predictions,
     check_metrics,
     check_selecting_metric,

@@ -25,6 +25,8 @@ PRECISION = "@PRECISION"
 THRESHOLD = "@THRESHOLD"
 DEPTH = "@DEPTH"
 MOST_DIGITS = 9  # of a depth
+HONEST, PAPER = "honest", "paper"
+"""Ways of choosing the epoch: without the reported split, or as the paper did, on that one."""
 MEASURED_COSTS = ("latency.", "size.")
 """How the names begin of what an export costs: milliseconds and megabytes."""
 

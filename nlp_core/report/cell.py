@@ -12,7 +12,7 @@ from pydantic import Field
 
 from nlp_core.config.base import CELL, name_folder
 from nlp_core.config.ensemble import EnsembleConfig
-from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
+from nlp_core.config.params import EAGER, CellConfig, ExperimentConfig, ExportConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.task import Task
 from nlp_core.errors import DataError
@@ -48,6 +48,11 @@ class TrainedCell(Provenance):
     """What pretraining measured, a value for each seed."""
     bundles: dict[str, dict[str, Any]] = Field(default_factory=dict)  # Any: numbers, flags, names
     """By variant of an export: what its check measured, and its bytes."""
+
+    def list_measured(self) -> list[str]:
+        """Return the ways of running an export whose predictions are kept, sorted."""
+        variants = {name for name, note in self.bundles.items() if "exported" in note}
+        return sorted(variants | {EAGER} if variants else variants)
 
 
 class PredictedSplit(NamedTuple):
@@ -126,13 +131,20 @@ def name_stage(name: str, item: CellConfig) -> str:
     return f"export@{name}" if isinstance(item, ExportConfig) else f"finetune@{name}"
 
 
+def name_way(export: str, way: str) -> str:
+    """Return how results name a way of running an export: its trained model, or a bundle."""
+    return f"{export}_{way}"
+
+
 def match_cells(measured: Iterable[str], items: Mapping[str, CellConfig]) -> dict[str, str]:
     """Return the grid's name of each measured cell; an export is measured as `NAME_<way>`."""
     exports = sorted(
         (name for name, item in items.items() if isinstance(item, ExportConfig)), key=len
     )
     # the longest last: `student_64_int8` begins with both `student` and `student_64`
-    timed = {cell: name for name in exports for cell in measured if cell.startswith(f"{name}_")}
+    timed = {
+        cell: name for name in exports for cell in measured if cell.startswith(name_way(name, ""))
+    }
     return timed | {name: name for name in measured if name in items and name not in exports}
 
 

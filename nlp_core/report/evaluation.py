@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from nlp_core.config.base import check_known
+from nlp_core.config.base import SEED, check_known, name_predictions
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import (
     EAGER,
@@ -32,12 +32,14 @@ from nlp_core.report.cell import (
     find_folder,
     match_cells,
     name_stage,
+    name_way,
     read_predictions,
     read_trained,
 )
 from nlp_core.report.example_writing import write_examples
 from nlp_core.report.examples import find_examples
 from nlp_core.report.results import (
+    FIRST_SCORE,
     MEAN_SPLIT,
     CellResult,
     Results,
@@ -135,22 +137,30 @@ def _check_metrics(table: str, params: Params) -> None:
 
 def _write_examples(table: str, names: Sequence[str], params: Params, root: Path) -> None:
     """Write the predictions of some cells of a table, and remove those of its former cells."""
-    predicting = {
-        name: item
-        for name, item in params.list_cells(table).items()
-        if not isinstance(item, ExportConfig)
-    }
+    items = params.list_cells(table)
     folder = find_examples(table, "cell", root).parent
     # DVC expects the folder even of a table whose answers are not kept
     folder.mkdir(parents=True, exist_ok=True)
-    for name in sorted({*predicting}.intersection(names)):
-        item = predicting[name]
+    written = set()
+    for name in sorted({*items}.intersection(names)):
+        item = items[name]
         trained, cell_folder = read_trained(name, item, params, root), find_folder(name, item, root)
+        if isinstance(item, ExportConfig):
+            for way in trained.list_measured():
+                path = find_examples(table, name_way(name, way), root)
+                write_examples(path, cell_folder, trained, way=way)
+                written.add(path)
+            continue
+        path = find_examples(table, name, root)
         kept = item.kept_splits if isinstance(item, ExperimentConfig) else ()
-        write_examples(find_examples(table, name, root), cell_folder, trained, kept)
-    for path in folder.glob("*.parquet"):
-        if path.stem not in predicting:
-            path.unlink()
+        write_examples(path, cell_folder, trained, kept)
+        written.add(path)
+    found = {path.stem: path for path in folder.glob("*.parquet")}
+    written |= {
+        found[cell] for cell, name in match_cells(found, items).items() if name not in names
+    }
+    for path in {*found.values()} - written:
+        path.unlink()
 
 
 def evaluate_cell(
@@ -169,7 +179,7 @@ def evaluate_cell(
     folder, stage = find_folder(name, item, root), name_stage(name, item)
     for seed in cell.seeds:
         for task, digest in cell.runs[str(seed)].predictions.items():
-            path = folder / f"seed-{seed}" / "predictions" / f"{task}.parquet"
+            path = folder / f"{SEED}{seed}" / name_predictions(task)
             check_digest(path, digest, remedy=f"run `dvc repro --force {stage}`")
     runs = [measure_seed(folder / f"seed-{seed}", cell, stage) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
@@ -187,7 +197,7 @@ def _time(
     for way, values in found.metrics.items():
         metrics = {key: summarise(of_runs) for key, of_runs in sorted(values.items())}
         metrics |= _describe_bundle(way, cell.bundles)
-        cells[f"{name}_{way}"] = _build_result(cell, metrics)
+        cells[name_way(name, way)] = _build_result(cell, metrics)
     return cells
 
 
@@ -197,10 +207,10 @@ def _describe_bundle(way: str, bundles: Mapping[str, Mapping[str, Any]]) -> dict
     if way in bundles:
         found["size.megabytes"] = bundles[way]["bytes"] / MEGABYTE
         if "exported" in bundles[way]:
-            found["score.first"] = bundles[way]["exported"]
+            found[FIRST_SCORE] = bundles[way]["exported"]
     elif way == EAGER:
         trained = [note["trained"] for note in bundles.values() if "trained" in note]
-        found |= {"score.first": trained[0]} if trained else {}
+        found |= {FIRST_SCORE: trained[0]} if trained else {}
     return {key: summarise([value]) for key, value in found.items()}
 
 
@@ -314,7 +324,7 @@ def measure_seed(folder: Path, cell: TrainedCell, stage: str) -> Metrics:
     """Return the metrics of one seed from its predictions; errors name the stage to run."""
     metrics: Metrics = {}
     for name, task in sorted(cell.tasks.items()):
-        path = folder / "predictions" / f"{name}.parquet"
+        path = folder / name_predictions(name)
         found = _measure_task(path, task, stage)
         prefix = f"{name}." if len(cell.tasks) > 1 else ""
         metrics |= {f"{prefix}{key}": value for key, value in found.items()}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from nlp_core.config.base import HISTORY, SEED
+from nlp_core.config.base import HISTORY, SEED, name_predictions
 from nlp_core.errors import DataError
 from nlp_core.files import replacing
 from nlp_core.kinds import KINDS
@@ -26,21 +26,33 @@ LARGE_SEED = 2**15  # smaller ones are 16 bits in files, as they always were
 
 
 def write_examples(
-    path: Path, folder: Path, cell: TrainedCell, kept_splits: Sequence[str] = ()
+    path: Path,
+    folder: Path,
+    cell: TrainedCell,
+    kept_splits: Sequence[str] = (),
+    *,
+    way: str | None = None,
 ) -> None:
-    """Write what all seeds of a trained or pretrained cell predicted.
+    """Write what all seeds of a cell predicted.
 
     Args:
         kept_splits: those besides the reported ones.
+        way: of running an export; None: the cell is trained or pretrained.
 
     Raises:
-        DataError: no task has predictions of a kept split, or the history of an encoder lacks the
-            sums.
+        DataError: no task has predictions of a kept split, an export has none, or the history of
+            an encoder lacks the sums.
     """
     tables = [
         _read_sums(folder if seed == cell.seeds[0] else folder / f"{SEED}{seed}", seed, name)
         if cell.metrics
-        else _read_seed(folder, seed, name, task, [*task.report_splits, *kept_splits])
+        else _read_seed(
+            folder / (name_predictions(way) if way else f"{SEED}{seed}/{name_predictions(name)}"),
+            seed,
+            name,
+            task,
+            [*task.report_splits, *kept_splits],
+        )
         for seed in cell.seeds
         for name, task in sorted(cell.tasks.items())
     ]
@@ -63,10 +75,10 @@ def _list_seeds(seed: int, size: int) -> pa.Array:
     return pa.array([seed] * size, pa.int16() if seed < LARGE_SEED else pa.int64())
 
 
-def _read_seed(
-    folder: Path, seed: int, name: str, task: CellTask, splits: Sequence[str]
-) -> pa.Table:
-    table = pq.read_table(folder / f"seed-{seed}" / "predictions" / f"{name}.parquet")
+def _read_seed(path: Path, seed: int, name: str, task: CellTask, splits: Sequence[str]) -> pa.Table:
+    if not path.exists():  # earlier code kept no predictions of exports
+        raise DataError(f"{path}: no such file; make the cell again.")
+    table = pq.read_table(path)
     table = table.filter(pc.is_in(table["split"], pa.array(splits)))
     size = len(table)
     columns: dict[str, pa.Array] = {

@@ -24,7 +24,7 @@ from nlp_core.errors import DataError
 from nlp_core.kinds import KINDS, LABEL, TAGS
 from nlp_core.metrics import Predictions, has_metric, measure
 from nlp_core.report.cell import CellTask
-from nlp_core.report.results import Record
+from nlp_core.report.results import FIRST_SCORE, Record
 from nlp_core.statistics import WeightedScore, build_score, score_terms
 
 FACTS = b"tasks"
@@ -102,6 +102,8 @@ class Runs:
 
     def find_metric(self, name: str) -> str | None:
         """Return the metric that has a name in results; None: these predictions have none."""
+        if name == FIRST_SCORE:
+            return self.task.metrics[0]
         start = f"{self.prefix}{self.split}."
         metric = name.removeprefix(start).removesuffix(self.suffix)
         known = metric in self.summands or has_metric(self.task.kind, metric)

@@ -90,6 +90,8 @@ class Provenance(Record):
 
 MEAN_SPLIT = "reported"
 """In the names of metrics: the mean over the reported splits of a task that has several."""
+FIRST_SCORE = "score.first"
+"""The first metric of its task, of the model or bundle that is timed."""
 
 
 class CellResult(Provenance):

@@ -18,11 +18,12 @@ from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.kinds import LABEL
+from nlp_core.metrics import HONEST
 from nlp_core.metrics.classification import compute_calibration_error
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan
 from nlp_core.prediction.split_prediction import predict
-from nlp_core.training.task_run import HONEST, TaskRun
+from nlp_core.training.task_run import TaskRun
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import check_known, name_folder, read_mapping
+from nlp_core.config.base import check_known, name_folder, name_predictions, read_mapping
 from nlp_core.config.params import GRID, ExperimentConfig, Params, name_init_stage
 from nlp_core.data.corpus import read_any_task
 from nlp_core.data.gazetteer import require_gazetteer
@@ -123,11 +123,6 @@ def read_cell(name: str, params: Params) -> Cell:
         init=init,
         start=start,
     )
-
-
-def name_predictions(task: str) -> str:
-    """Return the path of a task's predictions in the folder of a seed."""
-    return f"predictions/{task}.parquet"
 
 
 def _describe_seed(folder: Path, finished: FinishedSeed, tasks: list[Task]) -> dict[str, Any]:

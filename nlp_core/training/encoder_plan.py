@@ -1,5 +1,6 @@
 """All that an encoder of the grid is made of, read and checked before any work starts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from nlp_core.config.base import check_known, read_mapping
 from nlp_core.config.params import GRID, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.corpus import CorpusTask, read_corpus_task
+from nlp_core.data.pieces import count_positions
 from nlp_core.data.task import read_task
 from nlp_core.encoders.folder import read_architecture
 from nlp_core.errors import ConfigError, DataError
@@ -55,6 +57,21 @@ class EncoderPlan:
         if self.config.is_from_scratch:
             return read_architecture(self.init, num_pieces, padding)
         return read_mapping(self.init / "config.json")
+
+    def count_positions(self, architecture: Mapping[str, Any]) -> int:
+        """Return how many pieces the encoder can read at most.
+
+        Raises:
+            ConfigError: the windows of a phase are longer.
+        """
+        positions = count_positions(architecture)
+        for number, phase in enumerate(self.config.phases):
+            if phase.length > positions:
+                raise ConfigError(
+                    f"{self.where}.phases.{number}.length: found {phase.length}, expected at most "
+                    f"{positions}, the positions that the encoder has."
+                )
+        return positions
 
     @property
     def key(self) -> str:

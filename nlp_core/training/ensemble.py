@@ -13,21 +13,27 @@ from typing import Any
 
 import torch
 
-from nlp_core.config.base import CELL, SEED, check_known, name_folder, read_mapping
+from nlp_core.config.base import (
+    CELL,
+    SEED,
+    check_known,
+    name_folder,
+    name_predictions,
+    read_mapping,
+)
 from nlp_core.config.ensemble import EnsembleConfig, Member
 from nlp_core.config.params import GRID, Params
 from nlp_core.data.task import Task, read_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, digest_json, replacing_folder, write_json
+from nlp_core.metrics import HONEST
 from nlp_core.models.graph import GraphModel, count_parameters
 from nlp_core.models.masked_split import encode_split
 from nlp_core.models.saving import VOCABULARY, WEIGHTS
 from nlp_core.prediction.split_prediction import predict, write_predictions
 from nlp_core.prediction.trained_folder import name_member, read_trained_folder
-from nlp_core.training.cell import name_predictions
 from nlp_core.training.determinism import CPU, describe_machine
 from nlp_core.training.soft_targets import require_weights
-from nlp_core.training.task_run import HONEST
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from torch.profiler import record_function
 
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.errors import TimeLimitError, TrainingError
-from nlp_core.metrics import is_better, is_lower_better
+from nlp_core.metrics import HONEST, is_better, is_lower_better
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.build import Objectives, build_objectives
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
@@ -34,7 +34,7 @@ from nlp_core.training.optimizer import (
 from nlp_core.training.processes import Processes
 from nlp_core.training.schedule import LearningRate
 from nlp_core.training.shards import Shards
-from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun, refuse_idle_tasks, refuse_parts
+from nlp_core.training.task_run import BatchOrder, TaskRun, refuse_idle_tasks, refuse_parts
 
 log = logging.getLogger(__name__)
 

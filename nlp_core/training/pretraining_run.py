@@ -9,10 +9,9 @@ from nlp_core.config.dataset import HELD_OUT, TRAIN
 from nlp_core.config.pretraining import AFTER, BEFORE, FRESH
 from nlp_core.data.corpus import read_corpus
 from nlp_core.data.masked_text import cut_text, mask_text, read_running_text
-from nlp_core.data.pieces import count_positions
 from nlp_core.data.window import encode_documents
 from nlp_core.data.word_piece import read_pieces
-from nlp_core.errors import ConfigError
+from nlp_core.metrics import HONEST
 from nlp_core.models.masked_split import (
     MEASURED_WINDOWS,
     MaskedSplit,
@@ -24,7 +23,7 @@ from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.loop import Trainer
 from nlp_core.training.pretraining_metrics import measure_text, sum_documents
 from nlp_core.training.processes import Processes
-from nlp_core.training.task_run import HONEST, TaskRun
+from nlp_core.training.task_run import TaskRun
 
 log = logging.getLogger(__name__)
 
@@ -57,13 +56,7 @@ class Pretraining:
         self.tokens = read_pieces(tokenizer, str(plan.init))
         size = self.tokens.tokenizer.get_vocab_size()
         architecture = plan.read_architecture(size, self.tokens.padding)
-        positions = count_positions(architecture)
-        for number, phase in enumerate(self.config.phases):
-            if phase.length > positions:
-                raise ConfigError(
-                    f"{plan.where}.phases.{number}.length: found {phase.length}, expected at most "
-                    f"{positions}, the positions that the encoder has."
-                )
+        positions = plan.count_positions(architecture)
         self.model = build_pretraining_model(
             self.config, architecture, tokenizer, task=plan.task.name, where=plan.where
         )

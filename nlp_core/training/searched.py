@@ -16,11 +16,11 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.config.space import SpaceConfig
 from nlp_core.errors import ConfigError
 from nlp_core.files import digest_json, write_json
+from nlp_core.metrics import HONEST
 from nlp_core.models.plan import plan_model
 from nlp_core.prediction.split_prediction import score_predictions
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.run import FinishedSeed, Run
-from nlp_core.training.task_run import HONEST
 from nlp_core.training.user_run import METRICS
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from torch import Tensor
 from nlp_core.config.base import HISTORY
 from nlp_core.config.space import SearchObjective
 from nlp_core.files import format_line, replacing_folder, write_text
-from nlp_core.metrics import is_lower_better
+from nlp_core.metrics import HONEST, is_lower_better
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import save_model
 from nlp_core.prediction.split_prediction import SplitPredictions, predict
@@ -25,7 +25,7 @@ from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.processes import Processes
 from nlp_core.training.run import FinishedSeed, Run, prepare_tasks
-from nlp_core.training.task_run import HONEST, TaskRun
+from nlp_core.training.task_run import TaskRun
 
 
 def train_run(

@@ -23,13 +23,10 @@ from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError, TrainingError
 from nlp_core.kinds import LABEL
+from nlp_core.metrics import HONEST, PAPER
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.distillation import SoftTargets, Student
-
-HONEST = "honest"
-PAPER = "paper"
-"""Ways of choosing the epoch: without the reported split, or as the paper did, on that one."""
 
 
 @dataclass(frozen=True)

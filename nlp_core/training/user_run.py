@@ -16,6 +16,7 @@ from typing import Any
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import format_model
 from nlp_core.files import check_replaceable, digest_json, digest_path, write_json, write_text
+from nlp_core.metrics import HONEST
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.split_prediction import measure_splits, write_predictions
@@ -32,7 +33,6 @@ from nlp_core.training.determinism import describe_machine
 from nlp_core.training.run import FinishedSeed, Run
 from nlp_core.training.seed_run import train_run
 from nlp_core.training.start import digest_init
-from nlp_core.training.task_run import HONEST
 from nlp_core.training.work import join_training
 
 log = logging.getLogger(__name__)
