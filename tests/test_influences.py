@@ -1,4 +1,4 @@
-"""Areas under the ROC curve and correlations, resampled: against SciPy and scikit-learn."""
+"""Areas, correlations and seeds with other examples: against SciPy and scikit-learn."""
 
 import math
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from nlp_core.statistics import (
     Pair,
     PearsonScore,
     RankScore,
+    UnpairedScore,
     build_score,
     list_terms,
     resample,
@@ -219,3 +220,16 @@ def test_an_area_of_one_class_has_no_interval() -> None:
 def test_orders_of_too_many_examples_have_no_interval(metric: str) -> None:
     numbers = np.linspace(0, 1, 4001).tolist()
     assert build_score("regression", metric, [Predictions([], numbers, numbers)]) is None
+
+
+def test_seeds_with_examples_of_their_own_have_the_interval_and_the_test_of_student() -> None:
+    values = {"first": np.array([31.0, 32.5, 33.0]), "second": np.array([27.0, 29.5, 28.0, 31.0])}
+    scores = {name: UnpairedScore(measured) for name, measured in values.items()}
+    for name, score in scores.items():
+        mean, error = values[name].mean(), stats.sem(values[name])
+        expected = stats.t.interval(0.95, len(values[name]) - 1, mean, error)
+        assert resample(score).interval == pytest.approx(expected)
+    (found,) = swap_examples([scores])
+    expected = stats.ttest_ind(*values.values(), equal_var=False).pvalue
+    assert found == {Pair("first", "second"): pytest.approx(expected)}
+    assert resample(UnpairedScore(np.array([1.0, 99.0]))).interval == (0.0, 100.0)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from nlp_core.config.dataset import TRAIN
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import is_in_points, is_lower_better
 from nlp_core.report.comparison import Comparison, Entry
@@ -19,6 +20,7 @@ from nlp_core.statistics import (
     Interval,
     Pair,
     Resamples,
+    UnpairedScore,
     WeightedScore,
     correct_holm,
     find_p_value,
@@ -29,6 +31,7 @@ from nlp_core.statistics import (
 )
 
 LEVEL = 0.05
+OWN_WINDOWS = "set of windows for each seed"
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,18 @@ def _build_scores(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) ->
             score = None if metric is None else item.build_score(metric)
             if score is not None:
                 found[cell, name] = _Scored(KINDS.get(item.task.kind).unit, score, item.units)
+    for entry in comparison.entries:
+        if entry.ours is not None and entry.ours.n > 1 and _is_of_own_windows(entry, runs):
+            values = np.array(entry.ours.values)
+            found[entry.cell, entry.metric] = _Scored(OWN_WINDOWS, UnpairedScore(values), ())
     return found
+
+
+def _is_of_own_windows(entry: Entry, runs: Mapping[str, Sequence[Runs]]) -> bool:
+    """Return whether each seed was measured on windows that it was pretrained on."""
+    return entry.metric.startswith(f"{TRAIN}.") and any(
+        KINDS.get(item.task.kind).is_auxiliary for item in runs.get(entry.cell or "", ())
+    )
 
 
 def render_differences(findings: Sequence[ColumnFinding]) -> str:

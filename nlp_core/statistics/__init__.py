@@ -1,5 +1,6 @@
 """Intervals of scores and tests of differences, over seeds and examples together."""
 
+from nlp_core.statistics.build import build_score, list_terms, score_terms
 from nlp_core.statistics.resampling import (
     CONFIDENCE,
     Interval,
@@ -18,8 +19,6 @@ from nlp_core.statistics.score import (
     PearsonScore,
     RankScore,
     SumScore,
+    UnpairedScore,
     WeightedScore,
-    build_score,
-    list_terms,
-    score_terms,
 )

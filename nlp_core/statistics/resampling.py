@@ -17,6 +17,7 @@ from nlp_core.statistics.score import (
     Counts,
     InfluenceScore,
     SumScore,
+    UnpairedScore,
     WeightedScore,
     downcast_if_exact,
 )
@@ -179,7 +180,7 @@ def swap_examples(
     Of sums, an approximate randomisation test: in each round the answers of the two cells are
     swapped for a random half of the examples of each pair of seeds. Of areas, DeLong's test,
     clustered by question; of correlations of numbers, the same with influences of a jackknife.
-    Cells with other examples are not paired.
+    Of seeds with examples of their own, Welch's test. Cells with other examples are not paired.
 
     Args:
         columns: the scores of each column's cells.
@@ -196,7 +197,9 @@ def swap_examples(
             a, b = scores[pair.first], scores[pair.second]
             if a.shape[1] != b.shape[1]:
                 continue
-            if isinstance(a, InfluenceScore) and isinstance(b, InfluenceScore):
+            if isinstance(a, UnpairedScore) and isinstance(b, UnpairedScore):
+                p_values[pair] = find_p_value(resample(a), resample(b))
+            elif isinstance(a, InfluenceScore) and isinstance(b, InfluenceScore):
                 p_values[pair] = _compare_influences(a, b)
             elif isinstance(a, SumScore) and isinstance(b, SumScore):
                 own.setdefault(a.shape[1], []).append(_Swap(a, b, p_values, pair))
