@@ -7,7 +7,8 @@ import pytest
 import yaml
 from fabricated import SEEDS, TASKS, edit_json, make_project
 
-from nlp_core.config.params import ExportConfig, read_params
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_json
 from nlp_core.report.cell import match_cells
@@ -278,7 +279,9 @@ def test_the_times_of_exports_are_found_by_the_longest_name() -> None:
 
 
 def test_a_cell_that_the_table_does_not_have_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'trial' has no cell 'gama'\. Did you mean 'gamma'"):
+    with pytest.raises(
+        ConfigError, match=r"grid/trial.yaml: unknown cell 'gama'\. Did you mean 'gamma'"
+    ):
         evaluate_table("trial", make_project(tmp_path), only=["gama"])
 
 

@@ -119,11 +119,21 @@ def test_without_a_remote_nothing_is_shared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["fetch", "push"])
-def test_unknown_cell_is_an_error(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], "arguments are required: TABLE. "),
+        (["sampel"], "params.yaml: unknown table 'sampel'. Did you mean 'sample'?"),
+        (["sample", "sample_answer_cn"], "Did you mean 'sample_answer_cnn'?"),
+    ],
+)
+def test_wrong_names_are_errors(
+    command: str, names: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with chdir(ROOT), pytest.raises(SystemExit) as stopped:
-        cli.main([command, "sample", "sample_answer_cn"])
+        cli.main([command, *names])
     assert stopped.value.code == 2
-    assert "Did you mean 'sample_answer_cnn'?" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def list_remote(project: Project) -> list[Path]:

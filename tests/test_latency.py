@@ -15,7 +15,8 @@ import yaml
 
 from nlp_core.cli import main
 from nlp_core.config.base import name_predictions
-from nlp_core.config.params import ExportConfig, Params, read_params
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.params import Params, read_params
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.export import cell_export, timing
 from nlp_core.export.grid import make_texts

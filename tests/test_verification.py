@@ -218,7 +218,7 @@ def test_another_machine_is_judged_by_every_task_and_reported_split() -> None:
 
 def test_what_cannot_be_verified_says_why(params: Params, project: Path) -> None:
     root = project
-    with pytest.raises(ConfigError, match=r"table 'samples': unknown\. Did you mean 'sample'"):
+    with pytest.raises(ConfigError, match=r"unknown table 'samples'\. Did you mean 'sample'"):
         list_places(params, root, table="samples", cells=[], seeds=[])
     with pytest.raises(ConfigError, match="unknown cell 'tyni'"):
         list_places(params, root, table="sample", cells=["tyni"], seeds=[])

@@ -26,7 +26,7 @@ from nlp_core.cli.output import (
     print_json,
     show_log,
 )
-from nlp_core.config.params import TimingConfig
+from nlp_core.config.export import TimingConfig
 from nlp_core.data.archive import open_data
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file

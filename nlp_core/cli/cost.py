@@ -15,9 +15,7 @@ from rich import box
 from rich.table import Column, Table
 
 from nlp_core.cli.output import open_console, print_json
-from nlp_core.config.base import check_known
 from nlp_core.config.params import read_params
-from nlp_core.errors import ConfigError
 from nlp_core.report.cost import GIB, CellCost, measure_costs, read_costs, record_costs
 from nlp_core.report.results import read_results
 
@@ -39,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     root, table = Path(), options.table
     params = read_params(root / "params.yaml")
-    check_known("params.yaml", "table", table, params.tables, ConfigError)
+    params.check_table(table)
     results = read_results(table, root)
     if options.record:
         from nlp_core.report.table import write_report  # a second of matplotlib

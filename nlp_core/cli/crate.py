@@ -11,9 +11,7 @@ Examples:
 import argparse
 from pathlib import Path
 
-from nlp_core.config.base import check_known
 from nlp_core.config.params import read_params
-from nlp_core.errors import ConfigError
 from nlp_core.files import check_replaceable
 
 GROUP = "reproduce tables"
@@ -34,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
 
     root = Path()
     params = read_params(root / "params.yaml")
-    check_known("params.yaml", "table", options.table, params.tables, ConfigError)
+    params.check_table(options.table)
     check_replaceable(
         options.output, marker=METADATA, name="crate", option="-o", force=options.force
     )

@@ -15,9 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nlp_core.cli.output import open_console, print_json
-from nlp_core.config.base import check_known
 from nlp_core.config.params import read_params
-from nlp_core.errors import ConfigError
 
 GROUP = "reproduce tables"
 PLACE = 3
@@ -36,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
 
     root = Path()
     params = read_params(root / "params.yaml")
-    check_known("params.yaml and grid", "table", options.table, params.tables, ConfigError)
+    params.check_table(options.table)
     comparison = read_comparison(options.table, root, allow_missing=True)
     sections = explain(comparison, options.cell, params, root)
     if options.json:

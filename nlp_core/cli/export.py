@@ -15,7 +15,7 @@ from typing import get_args
 from nlp_core.cli.encoder_argument import open_encoder
 from nlp_core.cli.output import print_json, show_log
 from nlp_core.cli.trained_argument import add_trained
-from nlp_core.config.params import Variant
+from nlp_core.config.export import Variant
 from nlp_core.data.archive import open_data
 from nlp_core.data.task import Split
 from nlp_core.errors import UsageError

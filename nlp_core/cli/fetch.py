@@ -29,7 +29,11 @@ CACHED = ("data/", "artifacts/")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="a table of grid/")
     parser.add_argument(
-        "cells", metavar="CELL", nargs="*", help="its cells (default: all that its report needs)"
+        "cells",
+        metavar="CELL",
+        nargs="*",
+        default=[],
+        help="its cells (default: all that its report needs)",
     )
 
 
@@ -62,7 +66,6 @@ def select_stages(table: str, cells: list[str]) -> list[str]:
     from nlp_core import dag  # seconds of DVC
 
     params = read_params(Path("params.yaml"))
-    check_known("params.yaml", "table", table, params.tables, ConfigError)
     found = params.list_cells(table)
     for cell in cells:
         check_known(f"grid/{table}.yaml", "cell", cell, found, ConfigError)

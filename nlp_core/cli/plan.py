@@ -16,11 +16,10 @@ from rich import box
 from rich.table import Column, Table
 
 from nlp_core.cli.output import open_console, print_json
-from nlp_core.config.base import check_known
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Params, read_params
 from nlp_core.data.source import Available, Places, find_available
-from nlp_core.errors import ConfigError, UsageError
+from nlp_core.errors import UsageError
 from nlp_core.report.cost import read_costs
 from nlp_core.report.forecast import (
     Duration,
@@ -48,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     root = Path()
     params = read_params(root / "params.yaml")
-    check_known("params.yaml", "table", options.table, params.tables, ConfigError)
+    params.check_table(options.table)
     if options.cores < 1:
         raise UsageError(f"--cores: found {options.cores}, expected at least 1.")
     plan = make_plan(options.table, params, root, cores=options.cores)

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add = parser.add_argument
     add("index", type=Path, help="a folder that `reglue index` wrote with the same model")
-    add("query", nargs="*", help="a query in quotes; several are allowed")
+    add("query", nargs="*", default=[], help="a query in quotes; several are allowed")
     add("--data", type=open_data, help="file of queries, instead of those on the command line")
     add("-o", "--output", type=Path, help="file to write for --data, .jsonl: each row with `found`")
     add("-k", type=int, default=10, help="passages of a query", metavar="K")

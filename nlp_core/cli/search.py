@@ -198,9 +198,9 @@ def _read_cell(options: argparse.Namespace) -> Searched:
     check_seed(options.seed)
     table, name = options.model
     params = read_params(Path("params.yaml"))
+    params.check_table(table)
     known = [key for key, item in params.experiments.items() if item.table == table]
-    check_known("reglue search", "table", table, params.tables, UsageError)
-    check_known(f"reglue search {table}", "cell", name, known, UsageError)
+    check_known(f"grid/{table}.yaml", "cell", name, known, UsageError)
     return search_cell(name, params, options.seed)
 
 

@@ -36,7 +36,7 @@ HAS_JSON = True
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("table", metavar="TABLE", nargs="?", help="a table of grid/")
-    add("cells", metavar="CELL", nargs="*", help="its cells; without them, verify all")
+    add("cells", metavar="CELL", nargs="*", default=[], help="its cells; without them, verify all")
     seeds = "a seed; may be repeated (default: all)"
     add("--seed", type=int, action="append", default=[], help=seeds)
     add("--draw", type=int, metavar="COUNT", help="verify one seed of COUNT random cells instead")

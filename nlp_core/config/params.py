@@ -3,18 +3,16 @@
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import (
     CELLS,
-    CellFolder,
     ClosedModel,
     Count,
     Distinct,
     Name,
-    NonNegative,
     Seeds,
     Whole,
     check_cycle,
@@ -24,6 +22,7 @@ from nlp_core.config.base import (
     read_mapping,
 )
 from nlp_core.config.ensemble import EnsembleConfig
+from nlp_core.config.export import ExportConfig, TimingConfig
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.config.recipe import MainRatioMixing, RecipeConfig
 from nlp_core.config.teaching import TeachingConfig
@@ -34,9 +33,6 @@ GRID = "grid"
 STAGES = {"experiments": "finetune", "encoders": "pretrain"}
 STAGES |= {"ensembles": "ensemble", "exports": "export"}
 """The stage that makes a cell, by the section of the grid that describes it."""
-Variant = Literal["float32", "int8", "program"]
-"""The form of an exported model: an ONNX graph with numbers of that many bits, or a program for
-torch."""
 EAGER = "eager"
 TEACHER = "teacher"
 """Names of the times of a model in torch, and of a student's teacher; no bundle is named so."""
@@ -61,47 +57,6 @@ class ExperimentConfig(ClosedModel):
     kept_splits: Annotated[list[Name], Distinct] = Field(default_factory=list)
     """Splits whose predictions are committed besides those of the reported ones: the report shows
     their scores, which have no interval otherwise."""
-
-
-class ExportConfig(ClosedModel):
-    """One seed of a trained cell that is timed, with its bundles; without variants it has none."""
-
-    table: Name
-    """The table of times that the bundles belong to."""
-    cell: CellFolder
-    seed: Whole
-    task: Name | None = None
-    """A task of a multi-task cell; null: the only one."""
-    variants: Annotated[list[Variant], Distinct]
-    max_drop: NonNegative | None = None
-    """For int8, which needs it: largest drop of the task's first metric, in its units."""
-    teacher: Name | None = None
-    """The export of the table whose float32 bundle is timed in turn on the same sentences, such as
-    that of a student's teacher; null: none."""
-
-    @model_validator(mode="after")
-    def _check_variants(self) -> "ExportConfig":
-        if self.max_drop is None and "int8" in self.variants:
-            raise ValueError(
-                "max_drop: found none with the variant int8; set the largest drop of the task's "
-                "first metric with which it is kept."
-            )
-        return self
-
-
-class TimingConfig(ClosedModel):
-    """How bundles are timed, each with the trained model that it was made from."""
-
-    runs: Count
-    """How often everything is timed; the report has mean and spread over these."""
-    sentences: Count
-    """Sentences that a run times one by one."""
-    batches: Count
-    """Batches of 32 that a run times."""
-    threads: Count
-    """Threads of each model."""
-    compiled: bool = False
-    """Whether the trained model, compiled by torch, is timed too."""
 
 
 CellConfig = ExperimentConfig | EncoderConfig | EnsembleConfig | ExportConfig
@@ -280,8 +235,17 @@ class Params(ClosedModel):
                 members.append(item.data)
         return sorted(found)
 
+    def check_table(self, name: str) -> None:
+        """Raise ConfigError unless there is such a table."""
+        check_known("params.yaml", "table", name, self.tables, ConfigError)
+
     def list_cells(self, table: str) -> dict[str, CellConfig]:
-        """Return the cells that are measured for a table, sorted: its own, and their teachers."""
+        """Return the cells that are measured for a table, sorted: its own, and their teachers.
+
+        Raises:
+            ConfigError: there is no such table.
+        """
+        self.check_table(table)
         found = {name: cell for _, name, cell in self._list_cells() if cell.table == table}
         for item in [*found.values()]:
             if isinstance(item, ExperimentConfig):

@@ -6,7 +6,7 @@ The folder appears complete, and only if the exported model predicts what the tr
 import logging
 from pathlib import Path
 
-from nlp_core.config.params import Variant
+from nlp_core.config.export import Variant
 from nlp_core.data.task import Split
 from nlp_core.errors import UsageError
 from nlp_core.export.card import README, format_card

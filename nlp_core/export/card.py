@@ -9,7 +9,7 @@ from typing import Any
 
 from nlp_core.config.base import CELL, SEED, name_folder, read_mapping
 from nlp_core.config.dataset import read_dataset
-from nlp_core.config.params import Variant
+from nlp_core.config.export import Variant
 from nlp_core.export.parity import Parity
 from nlp_core.kinds import OUTPUT
 from nlp_core.prediction.trained_folder import RUN

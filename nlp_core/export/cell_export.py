@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from nlp_core.config.base import CELL, name_folder, name_predictions, read_mapping
-from nlp_core.config.params import EAGER, ExportConfig
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.params import EAGER
 from nlp_core.export.bundle import export_model
 from nlp_core.export.card import README
 from nlp_core.export.parity import EXACT

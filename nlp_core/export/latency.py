@@ -17,7 +17,7 @@ import numpy as np
 from nlp_core.processor import name_processor
 
 if TYPE_CHECKING:  # it is large, and memory is measured in processes that time
-    from nlp_core.config.params import TimingConfig
+    from nlp_core.config.export import TimingConfig
 
 PERCENTILES = (50, 90, 99)
 BATCH = 32

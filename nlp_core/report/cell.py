@@ -12,7 +12,8 @@ from pydantic import Field
 
 from nlp_core.config.base import CELL, name_folder
 from nlp_core.config.ensemble import EnsembleConfig
-from nlp_core.config.params import EAGER, CellConfig, ExperimentConfig, ExportConfig, Params
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.params import EAGER, CellConfig, ExperimentConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.task import Task
 from nlp_core.errors import DataError

@@ -12,16 +12,9 @@ from typing import Any, Protocol
 
 from nlp_core.config.base import SEED, check_known, name_predictions
 from nlp_core.config.ensemble import EnsembleConfig
-from nlp_core.config.params import (
-    EAGER,
-    GRID,
-    CellConfig,
-    ExperimentConfig,
-    ExportConfig,
-    Params,
-    read_params,
-)
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.params import EAGER, GRID, CellConfig, ExperimentConfig, Params, read_params
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import check_digest, write_json
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import has_metric, measure
@@ -88,15 +81,10 @@ def evaluate_table(
         DataError: a cell is not finished, or the grid now describes another one.
     """
     params = read_params(root / "params.yaml")
-    check_known(f"{GRID}/", "table", table, params.tables, ConfigError)
-    _check_metrics(table, params)
     items = params.list_cells(table)
+    _check_metrics(table, params)
     for name in only:
-        if name not in items:
-            raise ConfigError(
-                f"{GRID}/{table}.yaml: the table '{table}' has no cell '{name}'. "
-                f"{suggest(name, items)}"
-            )
+        check_known(f"{GRID}/{table}.yaml", "cell", name, items, ConfigError)
     kept = {name: item for name, item in items.items() if name not in only}
     cells: dict[str, CellResult] = {}
     curves: dict[str, Curves] = {}

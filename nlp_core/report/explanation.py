@@ -7,7 +7,8 @@ from pathlib import Path
 from nlp_core.config.base import check_known
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.ensemble import EnsembleConfig
-from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.params import GRID, CellConfig, ExperimentConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError
 from nlp_core.files import ask_git
@@ -67,7 +68,7 @@ def _find_item(results: Results, cell: str, params: Params) -> tuple[str, CellCo
     items = params.list_cells(results.table)
     names = match_cells(results.cells, items)
     names |= {name: name for name, item in items.items() if not isinstance(item, ExportConfig)}
-    check_known(f"table '{results.table}'", "cell", cell, names, ConfigError)
+    check_known(f"{GRID}/{results.table}.yaml", "cell", cell, names, ConfigError)
     return names[cell], items[names[cell]]
 
 

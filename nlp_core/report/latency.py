@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from nlp_core.config.params import TimingConfig
+from nlp_core.config.export import TimingConfig
 from nlp_core.errors import DataError
 from nlp_core.report.figure import (
     FRAME_HEIGHT,

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from nlp_core.config.base import CELLS, name_folder
 from nlp_core.config.ensemble import EnsembleConfig
-from nlp_core.config.params import ExportConfig, Params, read_params
+from nlp_core.config.params import Params, read_params
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.files import replacing, write_text
-from nlp_core.report.cell import name_stage
+from nlp_core.report.cell import match_cells, name_stage
 from nlp_core.report.comparison import Comparison, read_comparison
 from nlp_core.report.cost import measure_costs, read_costs, render_cost
 from nlp_core.report.data_audit import render_audits
@@ -52,10 +52,12 @@ def write_report(table: str, root: Path) -> None:
         costs = measure_costs(comparison.results, params, read_costs(table, root))
         made.append(render_cost(costs))
     timed = any(cell.is_timed for cell in cells.values())
+    items = params.list_cells(table)
+    measured = {*match_cells(cells, items).values()}
     stages = {
         name: (name_stage(name, item), name_folder(item.table, name))
-        for name, item in params.list_cells(table).items()
-        if name in cells or (timed and isinstance(item, ExportConfig))
+        for name, item in items.items()
+        if name in measured
     }
     on_gpu = [name for name, cell in cells.items() if cell.is_of_gpu]
     differences = render_differences(find_differences(comparison, root))

@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 from safetensors import safe_open
 
 from nlp_core.config.base import CELL, SEED, check_known, read_mapping
-from nlp_core.config.params import ExperimentConfig, Params, name_init_stage
+from nlp_core.config.params import GRID, ExperimentConfig, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.report.cell import TrainedCell, find_difference
 from nlp_core.report.comparison import SMALLEST, expect_run
@@ -96,12 +96,10 @@ def list_places(
     Raises:
         ConfigError: there is no such table or cell, or it is not measured with a seed.
     """
-    if table not in params.tables:
-        raise ConfigError(f"table '{table}': unknown. {suggest(table, params.tables)}")
     items = params.list_cells(table).items()
     names = [name for name, item in items if item.table == table]
     for name in cells:
-        check_known(f"table '{table}'", "cell", name, names, ConfigError)
+        check_known(f"{GRID}/{table}.yaml", "cell", name, names, ConfigError)
     measured = read_results(table, root).cells
     places = [
         Place(table, name, seed)
