@@ -70,6 +70,11 @@ class ExportError(NlpCoreError):
     page = "docs/export.md"
 
 
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 row, 2 rows."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def suggest(name: str, allowed: Iterable[str]) -> str:
     """Return the end of an error message: the nearest allowed name, or all of them."""
     names = sorted(allowed)

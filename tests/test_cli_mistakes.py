@@ -198,6 +198,7 @@ def test_few_tags_are_warned_of(place: Path, capsys: pytest.CaptureFixture[str])
     [
         ("show m.json --svg m.json", "m.json: --svg names the file that is read"),
         ("show m.json --svg .", ".: --svg names a folder"),
+        ("show m.json --svg m.png", "--svg: found 'm.png', expected a name that ends in .svg"),
         ("show .", ".: found a folder, expected a file"),
         ("bench b --texts t.txt --csv t.txt", "t.txt: --csv names the file that is read"),
         ("bench b --against b --data t.txt --svg t.txt", "t.txt: --svg names the file that"),

@@ -107,7 +107,7 @@ def test_all_ways_on_a_column_file(source: str, target: str) -> None:
         ("columns", "BIO", "a O\n# later O x\n", "line 2: found 4 columns"),
         ("conll2003", "IOB1", "a NN I-NP O\nb NN  O\n", "line 2: found 3 columns, expected 4 separated by one space"),  # noqa: E501
         ("tsv", "BIO", "a b\tO O\na b\tO\n", "line 2: found 2 words and 1 tags"),
-        ("tsv", "BIO", "a b O O\n", "line 1: found 1 columns, expected words, a tab, tags"),
+        ("tsv", "BIO", "a b O O\n", "line 1: found 1 column, expected words, a tab, tags"),
         ("tsv", "BIO", "a b\tB-PER I-LOC\n", "line 1: the tag I-LOC"),
     ],
 )  # fmt: skip

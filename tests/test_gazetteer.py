@@ -97,7 +97,7 @@ def test_a_file_is_read(root: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("York\n", r"line 1: found 1 columns, expected `phrase TAB type \[TAB weight\]`"),
+        ("York\n", r"line 1: found 1 column, expected `phrase TAB type \[TAB weight\]`"),
         ("a\tb\n\t c\n", "line 2: found 2 columns"),
         ("a\tb\tc\td\n", "line 1: found 4 columns"),
         ("a\tb\tmuch\n", "line 1: found 'much' in the column 'weight', expected a finite number"),

@@ -209,7 +209,7 @@ def test_conll_gives_bare_tags_the_type_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("Anna B\n", "line 1: found 1 columns, expected 2 separated by one tab"),
+        ("Anna B\n", "line 1: found 1 column, expected 2 separated by one tab"),
         ("Anna\tB\nsaw\tB-PER\n", "line 2: found the tag 'B-PER', expected O, B, I"),
         ("Anna\tBI\n", "line 1: found the tag 'BI', expected O, B, I"),
         ("a\tO\nsaw\tI\n", "line 2: the tag I-PER continues no entity of its type"),
@@ -251,7 +251,7 @@ def test_parallel_reads_three_files_line_by_line(tmp_path: Path) -> None:
         ),
         ("a\n", "O\nO\n", "ask\n", r"words\.txt: line 2: found the end .*tags\.txt has more lines"),
         ("a\nb\n", "O\nO\n", "ask\n", r"labels\.txt: line 2: found the end of the file"),
-        ("a\nb c\n", "O\nO\n", "ask\nask\n", r"tags\.txt: line 2: found 1 tags, expected 2"),
+        ("a\nb c\n", "O\nO\n", "ask\nask\n", r"tags\.txt: line 2: found 1 tag, expected 2"),
         ("a\n \n", "O\nO\n", "ask\nask\n", r"words\.txt: line 2: found no word"),
         (
             "a\n",

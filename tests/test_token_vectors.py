@@ -93,7 +93,7 @@ def test_vectors_are_stored_as_numbers_of_32_bits(place: Path) -> None:
         ([[1.0] * WIDTH], r"line 3: found 2 tokens and '\[\[1.0, .* expected a vector for each"),
         ("1 2", "line 3: found 2 tokens and '1 2' in 'vectors', expected a vector for each token"),
         ([[1.0] * WIDTH, [1.0]], "found vectors of 1 and of 4 numbers in 'vectors', expected one"),
-        ([[1.0], [1.0]], "line 3: found 1 numbers in 'vectors', expected 4 as in the first row"),
+        ([[1.0], [1.0]], "line 3: found 1 number in 'vectors', expected 4 as in the first row"),
         ([[1.0] * WIDTH, ["x"] * WIDTH], r"found .* in 'vectors', expected finite numbers"),
     ],
 )

@@ -167,7 +167,7 @@ def test_numbers_of_a_row_decide(place: Path, suffix: str) -> None:
         ("a b\tX\t1 2\tp", "line 3: found 2 tokens and 1 values in 'pos', expected one for each"),
         ("a b\tX Y\t1 x\tp", "line 3: found 'x' in 'votes', expected a number"),
         ("a b\tX Y\tnan 1\tp", "line 3: found 'nan' in 'votes', expected a number"),
-        ("a b\tX Y\t1\tp", "line 3: found 1 numbers in 'votes', expected 2 as in the first row"),
+        ("a b\tX Y\t1\tp", "line 3: found 1 number in 'votes', expected 2 as in the first row"),
         ("a b\t\t1 2\tp", "line 3: found '' in 'pos', expected a list, or words by spaces"),
     ],
 )

@@ -93,7 +93,7 @@ def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "wanted"),
     [
-        ("a.tsv", "text\tlabel\na\tyes\nb\n", "line 3: found 1 columns separated by '\\t'"),
+        ("a.tsv", "text\tlabel\na\tyes\nb\n", "line 3: found 1 column separated by '\\t'"),
         ("a.tsv", "text\ttext\na\tyes\n", "names 'text' twice"),
         ("a.tsv", "text\tlabl\na\tyes\n", "Did you mean 'labl'"),
         ("a.tsv", "text\tlabel\na\t \n", "line 2: found ' ' in 'label'"),

@@ -103,7 +103,7 @@ def test_a_file_is_guessed_learnt_and_answered(
     assert alone.confidence == pytest.approx(item_of(said, 1)["confidence"], abs=1e-3)
     with pytest.raises(ConfigError, match="input 2: found a context without words"):
         predictor.predict([["Which?", "the owl"], ["Which?", "  "]])
-    with pytest.raises(ConfigError, match="found 1 texts, expected 2: question and context"):
+    with pytest.raises(ConfigError, match="found 1 text, expected 2: question and context"):
         predictor.predict(["Which?"])
     capsys.readouterr()
     monkeypatch.setattr("sys.stdin", Typed("Which?", "  ", "Which animal is there?", context))

@@ -44,6 +44,8 @@ def run(options: argparse.Namespace) -> None:
     if options.svg is not None:
         check_writable(options.svg, "--svg")
         check_output(options.svg, options.model, "--svg")
+        if options.svg.suffix.lower() != ".svg":
+            raise UsageError(f"--svg: found '{options.svg}', expected a name that ends in .svg.")
         write_text(options.svg, write_picture(nodes))
     elif options.mermaid:
         sys.stdout.write(write_mermaid(nodes))

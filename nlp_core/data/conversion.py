@@ -19,6 +19,7 @@ from nlp_core.data.tagging_scheme import (
     read_spans,
     write_tags,
 )
+from nlp_core.errors import plural
 
 Form = Literal["conll2003", "columns", "tsv"]
 
@@ -92,7 +93,7 @@ class Conversion:
             row = self._cut(line, path)
             first = first or row
             if row.columns != first.columns:
-                fault = f"found {row.columns} columns, expected {first.columns}"
+                fault = f"found {plural(row.columns, 'column')}, expected {first.columns}"
                 raise _refuse(path, line.number, f"{fault} as in line {first.line.number}")
             rows.append(row)
         yield from self._finish(rows, path)
@@ -111,7 +112,7 @@ class Conversion:
         columns = text.split("\t") if "\t" in text else re.split(" +", text)
         if self.form == "conll2003":
             if len(columns) != NUM_CONLL_COLUMNS or " ".join(columns) != line.text:
-                fault = f"found {len(columns)} columns, expected {NUM_CONLL_COLUMNS}"
+                fault = f"found {plural(len(columns), 'column')}, expected {NUM_CONLL_COLUMNS}"
                 raise _refuse(path, line.number, f"{fault} separated by one space")
         elif len(columns) == 1:
             raise _refuse(path, line.number, "found 1 column, expected a token and its tag")
@@ -133,11 +134,11 @@ class Conversion:
                 continue
             columns = line.text.split("\t")
             if len(columns) != 2:
-                fault = f"found {len(columns)} columns, expected words, a tab, tags"
+                fault = f"found {plural(len(columns), 'column')}, expected words, a tab, tags"
                 raise _refuse(path, line.number, fault)
             words, tags = (column.split(" ") for column in columns)
             if len(words) != len(tags):
-                fault = f"found {len(words)} words and {len(tags)} tags, expected as many"
+                fault = f"found {plural(len(words), 'word')} and {len(tags)} tags, expected as many"
                 raise _refuse(path, line.number, fault)
             converted = self._convert(tags, [line.number] * len(tags), path)
             yield f"{columns[0]}\t{' '.join(converted)}{line.end}"

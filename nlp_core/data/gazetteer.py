@@ -16,7 +16,7 @@ from nlp_core.data.formats.rows import parse_numbers
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.split_column import Column
 from nlp_core.data.vocabulary import Options, require_text
-from nlp_core.errors import DataError
+from nlp_core.errors import DataError, plural
 from reglue_runtime.featurizing import Entry, Phrases, match_phrases, sum_phrase_weights
 
 
@@ -130,10 +130,10 @@ def _read_entry(line: Line, path: Path) -> Entry:
     parts = line.text.split("\t")
     phrase, kind = " ".join(parts[0].split()), parts[1].strip() if len(parts) > 1 else ""
     if len(parts) not in (2, 3) or not phrase or not kind:
-        message = f"found {len(parts)} columns, expected `phrase TAB type [TAB weight]`"
+        message = f"found {plural(len(parts), 'column')}, expected `phrase TAB type [TAB weight]`"
         raise refuse(path, line.number, message)
     weights = parse_numbers(parts[2], "weight", line, path) if len(parts) == 3 else [1.0]
     if len(weights) != 1:
-        message = f"found {len(weights)} weights, expected one"
+        message = f"found {plural(len(weights), 'weight')}, expected one"
         raise refuse(path, line.number, message)
     return phrase, kind, weights[0]

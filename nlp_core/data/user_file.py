@@ -23,7 +23,7 @@ from nlp_core.data.split_column import LabelColumn, list_openers
 from nlp_core.data.tagging_scheme import TagError, convert_tags
 from nlp_core.data.task import Split, read_split_file
 from nlp_core.data.tokenization import describe_code
-from nlp_core.errors import DataError
+from nlp_core.errors import DataError, plural
 from nlp_core.files import MANIFEST, digest_file, digest_json, digest_path, write_json
 from nlp_core.kinds import GROUP, LABEL, OUTPUT, TAGS, TREE
 
@@ -168,8 +168,9 @@ class _FileRows:
             size = len(values) if name.startswith(NUMBERS) else len(values[0])
             width = self._widths.setdefault(name, size)
             if size != width:
-                found = f"found {size} numbers in '{self._data.extras[name]}', expected {width}"
-                raise refuse_row(self._path, example.line(), f"{found} as in the first row")
+                found = f"found {plural(size, 'number')} in '{self._data.extras[name]}'"
+                expected = f"expected {width} as in the first row"
+                raise refuse_row(self._path, example.line(), f"{found}, {expected}")
 
     def _read_target(self, name: str, example: UserExample) -> Any:  # Any: a cell of any form
         words = example.targets[name]

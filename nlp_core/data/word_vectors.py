@@ -21,7 +21,7 @@ from safetensors.numpy import load_file, save_file
 from nlp_core.data.cache import keep
 from nlp_core.data.fasttext import MAGIC, read_fasttext
 from nlp_core.data.readers.lines import read_lines, refuse, require_file
-from nlp_core.errors import DataError, suggest
+from nlp_core.errors import DataError, plural, suggest
 from nlp_core.files import (
     MANIFEST,
     check_digest,
@@ -100,7 +100,7 @@ def open_table(folder: Path, table: str) -> WordVectors:
     words = (folder / f"{table}.words.txt").read_bytes().decode("utf-8").split("\n")[:-1]
     if len(words) != len(vectors):
         raise DataError(
-            f"{folder}: found {len(words)} words and {len(vectors)} vectors in the table "
+            f"{folder}: found {plural(len(words), 'word')} and {len(vectors)} vectors in the table "
             f"'{table}', expected as many; remove the folder and make it again."
         )
     return WordVectors(vectors, {word: row for row, word in enumerate(words)})
@@ -223,7 +223,7 @@ def _read_text(path: Path, header: Header) -> Iterator[tuple[bytes, np.ndarray]]
                 continue
             parts = line.rstrip().rsplit(b" ", header.dim)
             if len(parts) != header.dim + 1:
-                raise _refuse(path, number, f"found {len(parts) - 1} numbers", header)
+                raise _refuse(path, number, f"found {plural(len(parts) - 1, 'number')}", header)
             try:
                 vector = np.array([float(part) for part in parts[1:]], dtype=np.float32)
             except ValueError as err:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from nlp_core.errors import plural
 from nlp_core.processor import name_processor
 
 if TYPE_CHECKING:  # it is large, and memory is measured in processes that time
@@ -115,5 +116,4 @@ def _summarise(name: str, one: np.ndarray, many: np.ndarray) -> Timing:
 
 def describe_hardware(threads: int) -> str:
     """Return the processor, the number of cores, and the threads of each model."""
-    plural = "" if threads == 1 else "s"
-    return f"{name_processor()}, {os.cpu_count()} processors, {threads} thread{plural}"
+    return f"{name_processor()}, {os.cpu_count()} processors, {plural(threads, 'thread')}"

@@ -13,7 +13,7 @@ from nlp_core.data.readers.user import UserExample, cut_texts, join_sentences, l
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import LOCATORS
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, plural
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.models.batch import WRITTEN, EncodedSplit, find_label
 from nlp_core.models.graph import GraphModel, HeadScores
@@ -141,7 +141,7 @@ def read_input(
     names = data.input_columns
     if len(texts) != len(names):
         raise ConfigError(
-            f"input {idx + 1}: found {len(texts)} texts, expected {len(names)}: "
+            f"input {idx + 1}: found {plural(len(texts), 'text')}, expected {len(names)}: "
             f"{' and '.join(names)}."
         )
     if data.kind.has_passages:

@@ -12,7 +12,7 @@ import numpy as np
 from nlp_core.data.readers.lines import read_lines, refuse
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.word_vectors import WordVectors
-from nlp_core.errors import DataError
+from nlp_core.errors import DataError, plural
 from nlp_core.metrics.base import Predictions, measure
 
 SECTION = ":"
@@ -88,7 +88,7 @@ def _read_rows(path: Path, size: int) -> Iterator[tuple[int, list[str]]]:
         if not words or words[0].startswith(SECTION):
             continue
         if len(words) != size:
-            found = f"found {len(words)} word{'s' * (len(words) != 1)}, expected {size}"
+            found = f"found {plural(len(words), 'word')}, expected {size}"
             raise refuse(path, line.number, f"{found}, separated by spaces or tabs")
         yield line.number, words
 

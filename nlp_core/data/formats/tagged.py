@@ -21,6 +21,7 @@ from nlp_core.config.reader import (
 from nlp_core.data.readers.example import Sentence
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.tagging_scheme import OUTSIDE, PREFIXES, TagError, convert_tags, list_tags
+from nlp_core.errors import plural
 from nlp_core.kinds import Kind
 from reglue_runtime.tree import INTENT, SLOT, nest_tags
 
@@ -136,7 +137,8 @@ class ConllReader(SourceReader):
             raise refuse(
                 path,
                 line.number,
-                f"found {found} columns, expected {self.columns} separated by one {self.separator}",
+                f"found {plural(found, 'column')}, expected {self.columns} separated by one "
+                f"{self.separator}",
             )
         return parts
 
@@ -199,9 +201,8 @@ class ParallelReader(SourceReader):
             if not words:
                 raise refuse(path, number, "found no word, expected at least one")
             if len(found) != len(words):
-                message = (
-                    f"found {len(found)} tags, expected {len(words)}, one for each word of {path}"
-                )
+                message = f"found {plural(len(found), 'tag')}, expected {len(words)}"
+                message += f", one for each word of {path}"
                 raise refuse(tags_path, number, message)
             if label not in labels:
                 expected = ", ".join(f"'{known}'" for known in labels)

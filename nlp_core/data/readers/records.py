@@ -21,7 +21,7 @@ from nlp_core.data.readers.json_array import read_array
 from nlp_core.data.readers.lines import Line, describe_uncut, read_lines, read_objects, refuse
 from nlp_core.data.readers.orange import drop_types
 from nlp_core.data.readers.spacy_docs import read_docs
-from nlp_core.errors import DataError, suggest
+from nlp_core.errors import DataError, plural, suggest
 
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
@@ -219,7 +219,9 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     width = len(names)
     for line, cells in rows:
         if len(cells) != width:
-            found = f"found {len(cells)} columns separated by {separator!r}, expected {width}"
+            found = (
+                f"found {plural(len(cells), 'column')} separated by {separator!r}, expected {width}"
+            )
             raise refuse_row(path, line, f"{found} as in line {first_line}")
         if data.format == "tsv" and any("\n" in cell for cell in cells):
             # in a TSV a stray quote is more likely than a text of several lines
@@ -238,7 +240,7 @@ def _read_columns(path: Path, data: DataConfig) -> Iterator[FileRecord]:
         if cells:
             width = width or len(cells)
             if len(cells) != width:
-                found = f"found {len(cells)} columns, expected {width} as above"
+                found = f"found {plural(len(cells), 'column')}, expected {width} as above"
                 raise refuse_row(path, line.number, found)
             for number, cell in enumerate(cells, start=1):
                 record.cells.setdefault(str(number), []).append(cell)

@@ -14,6 +14,7 @@ from nlp_core.data.readers.lines import parse_number, write_point
 from nlp_core.data.readers.records import FileRecord, name_label, read_records
 from nlp_core.data.tagging_scheme import add_type, write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
+from nlp_core.errors import plural
 from nlp_core.kinds import LABEL, LABELS, OUTPUT, SENTENCES, TAGS, TREE
 from reglue_runtime.text import EMPTY_TOKEN, TURN, Offsets, join_turns, split_turns
 from reglue_runtime.tree import TreeError, list_constituents, list_leaves
@@ -152,8 +153,8 @@ def _read_sentence_labels(example: UserExample, record: FileRecord, column: str)
     if isinstance(cell, str) and len(parts) != size:
         parts = cell.split()
     if not isinstance(parts, list) or len(parts) != size:
-        found = f"found {size} sentences and {cell!r} in '{column}', expected a label for each"
-        raise record.refuse(f"{found} sentence")
+        found = f"found {plural(size, 'sentence')} and {cell!r} in '{column}'"
+        raise record.refuse(f"{found}, expected a label for each sentence")
     return [_read_label(record, column, part) for part in parts]
 
 
@@ -166,8 +167,8 @@ def _read_extra(
     single = isinstance(cell, int | float) and not isinstance(cell, bool)
     parts = [cell] if is_row and single else record.get_list(column)
     if not is_row and len(parts) != num_tokens:
-        found = f"found {num_tokens} tokens and {len(parts)} values in '{column}', expected one for"
-        raise record.refuse(f"{found} each token")
+        found = f"found {plural(num_tokens, 'token')} and {len(parts)} values in '{column}'"
+        raise record.refuse(f"{found}, expected one for each token")
     if name.startswith(SYMBOLS):
         return parts
     values = [parse_number(str(part)) for part in parts]
@@ -181,7 +182,9 @@ def _read_vectors(record: FileRecord, column: str, num_tokens: int) -> list[list
     cell = record.get(column)
     rows = cell if isinstance(cell, list) else []
     if len(rows) != num_tokens or not all(isinstance(row, list) and row for row in rows):
-        found = f"found {num_tokens} tokens and {str(cell)[:60]!r} in '{column}', expected"
+        found = (
+            f"found {plural(num_tokens, 'token')} and {str(cell)[:60]!r} in '{column}', expected"
+        )
         raise record.refuse(f"{found} a vector for each token")
     widths = sorted({len(row) for row in rows})
     if len(widths) > 1:
@@ -220,7 +223,7 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
     elif data.tag_column:
         tags, size = record.get_list(data.tag_column), len(example.texts[0])
         if len(tags) != size:
-            found = f"found {size} tokens in '{data.texts[0]}' and {len(tags)} tags in"
+            found = f"found {plural(size, 'token')} in '{data.texts[0]}' and {len(tags)} tags in"
             raise record.refuse(f"{found} '{data.tag_column}', expected a tag for each token")
         targets[TAGS] = add_type(tags, data.entity_type) if data.entity_type else tags
     return example._replace(targets=targets | _read_composed(example, record, data))
