@@ -14,11 +14,19 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from nlp_core.cli import main
 from nlp_core.errors import TrainingError
 from nlp_core.files import digest_file
-from nlp_core.training.processes import LOOPBACK, Processes, find_processes, start_processes
+from nlp_core.training.processes import (
+    LOOPBACK,
+    Processes,
+    find_processes,
+    join_tensors,
+    split_like,
+    start_processes,
+)
 from tests.tiny import make_recipe, write_task
 from tests.tiny_training import make_params, project
 from tests.user_files import SMALL, write_tsv
@@ -240,3 +248,22 @@ def test_a_process_does_not_wait_for_a_killed_one(tmp_path: Path) -> None:
     assert first.stdout.readline() == b"1\n"  # the other one is there
     first.kill()
     first.communicate(timeout=30)  # until the other one has closed its output
+
+
+def test_gradients_of_parts_on_the_cpu_and_on_a_gpu_are_joined_on_the_gpu() -> None:
+    """With pretended tensors, which know their device and have no numbers."""
+    with FakeTensorMode():
+        parts = [torch.empty(2, 3, device="cuda"), torch.empty(4)]
+        memory = torch.empty(10, device="cuda")
+        joined = join_tensors(parts, memory.device)
+        assert (joined.device, joined.shape) == (memory.device, (10,))
+        assert join_tensors(parts, memory.device, memory) is memory
+        found = [(part.device.type, tuple(part.shape)) for part in split_like(joined, parts)]
+    assert found == [("cuda", (2, 3)), ("cpu", (4,))]
+
+
+def test_joined_tensors_have_their_numbers_again() -> None:
+    parts = [torch.arange(6.0).view(2, 3), torch.arange(4.0) + 10]
+    joined = join_tensors(parts, parts[0].device)
+    assert joined.tolist() == [*range(6), *range(10, 14)]
+    assert all(map(torch.equal, split_like(joined, parts), parts))

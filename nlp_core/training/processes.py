@@ -34,6 +34,25 @@ SEED_STRIDE = 1_000_003
 """Between the seeds of the processes' dropout; a prime, so that no two runs share a stream soon."""
 
 
+def join_tensors(
+    parts: Sequence[Tensor], device: torch.device, memory: Tensor | None = None
+) -> Tensor:
+    """Return the numbers of all parts as one vector on a device.
+
+    A model may have parts on the CPU, such as a table that is too large for the GPU.
+
+    Args:
+        memory: the vector that they are written to; None: a new one.
+    """
+    return torch.cat([part.flatten().to(device) for part in parts], out=memory)
+
+
+def split_like(vector: Tensor, parts: Sequence[Tensor]) -> list[Tensor]:
+    """Return the numbers of a vector in the shapes, and on the devices, of some tensors."""
+    pieces = torch.split(vector, [part.numel() for part in parts])
+    return [piece.view_as(part).to(part.device) for piece, part in zip(pieces, parts, strict=True)]
+
+
 @dataclass(frozen=True)
 class Processes:
     """The processes of a run, and which of them this is; only the one of rank 0 writes files."""
@@ -66,10 +85,9 @@ class Processes:
         if not asked:
             return
         grads = [torch.zeros_like(item) if item.grad is None else item.grad for item in asked]
-        summed = self._add(torch.cat([grad.flatten() for grad in grads]))
-        parts = torch.split(summed, [item.numel() for item in asked])
-        for item, part in zip(asked, parts, strict=True):
-            item.grad = part.view_as(item).clone()
+        summed = self._add(join_tensors(grads, self.device))
+        for item, part in zip(asked, split_like(summed, asked), strict=True):
+            item.grad = part.clone()
 
     def add_value(self, value: float) -> float:
         if self.count == 1:

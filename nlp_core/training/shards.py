@@ -22,7 +22,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.objective import Objective
-from nlp_core.training.processes import Processes
+from nlp_core.training.processes import Processes, join_tensors, split_like
 
 SHARD_STREAM = 2
 """Separates the random numbers of shards from those of other draws of a seed."""
@@ -140,15 +140,15 @@ class Shards:
         ]
         size = sum(item.numel() for item in flat)
         if [item.shape[-1] for item in self.memory] != [size, size]:
-            self.memory[:] = (flat[0].new_empty(size), flat[0].new_empty(len(heads), size))
+            empty = flat[0].new_empty(0, device=self.processes.device)
+            self.memory[:] = (empty.new_empty(size), empty.new_empty(len(heads), size))
         own, memory = self.memory
-        torch.cat([item.flatten() for item in flat], out=own)
+        join_tensors(flat, own.device, own)
         bodies = self.processes.gather(own, memory if is_last else None)
         found = []
         for head, body in zip(heads, bodies, strict=True):
             loss, *given = head.tolist()
-            parts = torch.split(body, [item.numel() for item in flat])
-            shaped = [part.view_as(item) for part, item in zip(parts, flat, strict=True)]
+            shaped = split_like(body, flat)
             summed, moved = shaped[: len(trained)], shaped[len(trained) :]
             gradients = [g if has else None for g, has in zip(summed, given, strict=True)]
             found.append(Moves(loss, gradients, moved))
