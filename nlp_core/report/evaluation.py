@@ -134,6 +134,9 @@ def _write_examples(table: str, names: Sequence[str], params: Params, root: Path
         item = items[name]
         trained, cell_folder = read_trained(name, item, params, root), find_folder(name, item, root)
         if isinstance(item, ExportConfig):
+            if item.task is not None:
+                own = {"tasks": {item.task: trained.tasks[item.task]}}
+                trained = trained.model_copy(update=own)
             for way in trained.list_measured():
                 path = find_examples(table, name_way(name, way), root)
                 write_examples(path, cell_folder, trained, way=way)
