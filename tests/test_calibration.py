@@ -14,6 +14,7 @@ from nlp_core.cli import main
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.calibration import (
+    _scale_confidence,
     apply_temperature,
     choose_temperature,
     choose_threshold,
@@ -31,6 +32,12 @@ def draw(temperature: float, size: int = 4000) -> tuple[np.ndarray, np.ndarray]:
     logits = generator.normal(size=(size, 3)) * 3
     labels = [generator.choice(3, p=softmax(row / temperature)) for row in logits]
     return softmax(logits, axis=1), np.array(labels)
+
+
+def test_a_probability_of_0_is_a_finite_logit_for_the_confidence_too() -> None:
+    certain = np.array([[1.0, 0.0, 0.0]])
+    (found,) = _scale_confidence(certain, 50.0)
+    assert found == pytest.approx(1 / (1 + 2 * np.exp(-100 / 50)))
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
@@ -162,7 +169,9 @@ def test_a_model_of_tags_cannot_abstain(place: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.slow
-def test_a_bundle_abstains_as_the_model_does(place: Path) -> None:
+def test_a_bundle_abstains_as_the_model_does(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_tsv(place / "a.tsv", rows=80)
     main(["train", "a.tsv", *QUICK, "--epochs", "2", "-o", "out"])
     main(["export", "out", "--data", "a.tsv", "--to", "bundle"])
@@ -171,6 +180,12 @@ def test_a_bundle_abstains_as_the_model_does(place: Path) -> None:
     found = load("bundle").predict(texts, abstain_below="auto")
     assert [item["label"] for item in found] == [item.prediction for item in model.predict(texts)]
     assert {item["label"] for item in load("bundle").predict(texts, abstain_below=1.0)} == {""}
+    capsys.readouterr()
+    drop = ["--variant", "int8", "--max-drop", "50", "--json"]
+    main(["export", "out", "--data", "a.tsv", "--to", "small", *drop])
+    note = json.loads(capsys.readouterr().out)
+    expected = ["examples", "same_labels", "max_difference", "metric", "trained", "exported"]
+    assert list(note) == expected
 
 
 def test_a_model_of_intents_abstains_as_its_bundle_does(place: Path) -> None:

@@ -53,6 +53,23 @@ def test_word_pieces_are_read_too(encoder: Path) -> None:
     assert found.encode(TEXTS[0]).tokens[:4] == ["[CLS]", "a", "good", "film"]
 
 
+def test_word_pieces_of_a_name_on_the_hub_are_read_too(
+    encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (encoder / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+
+    def fetch(name: str, allow_patterns: list[str]) -> str:
+        assert name == "owner/name"
+        for path in encoder.iterdir():
+            if path.name not in allow_patterns:
+                path.unlink()
+        return str(encoder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    found = read(find_encoder("owner/name"))
+    assert found.encode(TEXTS[0]).tokens[:4] == ["[CLS]", "a", "good", "film"]
+
+
 def test_another_vocabulary_is_another_folder(encoder: Path) -> None:
     (encoder / "vocab.txt").write_text("\n".join(PIECES) + "\n")
     first = find_encoder(str(encoder))

@@ -224,7 +224,7 @@ def test_orders_of_too_many_examples_have_no_interval(metric: str) -> None:
 
 def test_seeds_with_examples_of_their_own_have_the_interval_and_the_test_of_student() -> None:
     values = {"first": np.array([31.0, 32.5, 33.0]), "second": np.array([27.0, 29.5, 28.0, 31.0])}
-    scores = {name: UnpairedScore(measured) for name, measured in values.items()}
+    scores = {name: UnpairedScore(measured, 0.0, 100.0) for name, measured in values.items()}
     for name, score in scores.items():
         mean, error = values[name].mean(), stats.sem(values[name])
         expected = stats.t.interval(0.95, len(values[name]) - 1, mean, error)
@@ -232,4 +232,8 @@ def test_seeds_with_examples_of_their_own_have_the_interval_and_the_test_of_stud
     (found,) = swap_examples([scores])
     expected = stats.ttest_ind(*values.values(), equal_var=False).pvalue
     assert found == {Pair("first", "second"): pytest.approx(expected)}
-    assert resample(UnpairedScore(np.array([1.0, 99.0]))).interval == (0.0, 100.0)
+    assert resample(UnpairedScore(np.array([1.0, 99.0]), 0.0, 100.0)).interval == (0.0, 100.0)
+    measured = np.array([120.0, 130.0, 125.0])
+    found = resample(UnpairedScore(measured, 1.0, np.inf)).interval
+    reach = stats.t.ppf(0.975, 2) * stats.sem(measured) / measured.mean()
+    assert found == pytest.approx(measured.mean() * np.exp([-reach, reach]))

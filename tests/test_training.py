@@ -91,9 +91,15 @@ def test_finished_seed_is_kept_when_a_seed_is_added(project: Path) -> None:
 def test_changed_recipe_starts_afresh_and_drops_the_old_work(project: Path) -> None:
     first = train_cell(make_cell(project, "classification"))
     weights = digest_file(first / "seed-1/model.safetensors")
-    second = train_cell(make_cell(project, "classification", epochs=4))
+    works = project / "artifacts/work/sample/tiny"
+    (works / "used").mkdir()
+    (works / "stray").touch()
+    with FileLock(works / "used/lock"):
+        second = train_cell(make_cell(project, "classification", epochs=4))
     assert digest_file(second / "seed-1/model.safetensors") != weights
-    assert len(list((project / "artifacts/work/sample/tiny").iterdir())) == 1
+    left = {path.name for path in works.iterdir()}
+    assert {"stray", "used"} < left
+    assert len(left) == 3
 
 
 def test_what_is_said_of_a_model_and_a_recipe_trains_nothing_anew(project: Path) -> None:

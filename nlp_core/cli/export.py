@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
         force=options.force,
     )
     if options.json:
-        print_json(parity)
+        print_json({key: item for key, item in parity._asdict().items() if key != "predictions"})
         return
     if options.layer is not None and parity.exported is not None:
         print(

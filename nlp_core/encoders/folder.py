@@ -21,6 +21,13 @@ OTHER_TOKENIZERS = (
 )
 """Names of SentencePiece models, of the merges of a byte-pair encoding (with vocab.json) and of
 word pieces, one of which may be there instead of tokenizer.json."""
+TOKENIZER_NOTES = (
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+    "vocab.json",
+)
+"""Names of what a conversion to tokenizer.json reads besides one of these."""
 MODEL_TYPES = ("albert", "bert", "distilbert", "electra", "roformer")
 TOKENIZER_KEYS = ("vocab_size", "pad_token_id")
 """Keys that the tokenizer decides."""
@@ -134,7 +141,8 @@ def _fetch(name: str) -> Path:
         disable_progress_bars()
     hint = "Name a folder with its files instead"
     try:
-        return Path(snapshot_download(name, allow_patterns=list(ENCODER_FILES)))
+        patterns = [*ENCODER_FILES, *OTHER_TOKENIZERS, *TOKENIZER_NOTES]
+        return Path(snapshot_download(name, allow_patterns=patterns))
     except HFValidationError as err:
         raise DataError(f"{name}: found neither a folder nor a name on the hub. {hint}.") from err
     except LocalEntryNotFoundError as err:

@@ -11,12 +11,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from nlp_core.config.dataset import TRAIN
-from nlp_core.kinds import KINDS
+from nlp_core.kinds import KINDS, MASKED_LANGUAGE_MODEL
 from nlp_core.metrics import is_in_points, is_lower_better
 from nlp_core.report.comparison import Comparison, Entry
 from nlp_core.report.examples import Runs, read_all_runs
 from nlp_core.report.markdown import render_rows
 from nlp_core.statistics import (
+    POINTS,
     Interval,
     Pair,
     Resamples,
@@ -24,6 +25,7 @@ from nlp_core.statistics import (
     WeightedScore,
     correct_holm,
     find_p_value,
+    find_summing,
     measure_spread,
     name_groups,
     resample,
@@ -216,7 +218,10 @@ def _build_scores(comparison: Comparison, runs: Mapping[str, Sequence[Runs]]) ->
     for entry in comparison.entries:
         if entry.ours is not None and entry.ours.n > 1 and _is_of_own_windows(entry, runs):
             values = np.array(entry.ours.values)
-            found[entry.cell, entry.metric] = _Scored(OWN_WINDOWS, UnpairedScore(values), ())
+            known = find_summing(MASKED_LANGUAGE_MODEL.name, entry.metric.removeprefix(f"{TRAIN}."))
+            bounds = (known.lowest, known.highest) if known else (0.0, POINTS)
+            score = UnpairedScore(values, *bounds)
+            found[entry.cell, entry.metric] = _Scored(OWN_WINDOWS, score, ())
     return found
 
 

@@ -22,3 +22,4 @@ from nlp_core.statistics.score import (
     UnpairedScore,
     WeightedScore,
 )
+from nlp_core.statistics.summands import POINTS, find_summing

@@ -110,8 +110,8 @@ class UnpairedScore(WeightedScore):
     """
 
     measured: Numbers
-    lowest: float = 0.0
-    highest: float = POINTS
+    lowest: float
+    highest: float
 
     def evaluate(self, counts_RN: Counts) -> Numbers:
         return np.tile(self.measured, (len(counts_RN), 1))

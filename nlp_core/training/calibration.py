@@ -173,8 +173,7 @@ def _scale_confidence(
     """Return the confidence of each row at a temperature."""
     from scipy.special import softmax  # imported here: a third of a second that no cell needs
 
-    logits_NL = np.log(probability_NL.clip(min=LEAST_PROB))
-    found: NDArray[np.floating] = softmax(logits_NL / temperature, axis=1).max(1)
+    found: NDArray[np.floating] = softmax(_list_logits(probability_NL) / temperature, axis=1).max(1)
     return found
 
 

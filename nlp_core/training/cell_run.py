@@ -16,7 +16,7 @@ from nlp_core.training.cell import Cell, describe_cell
 from nlp_core.training.control import RunControl
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.seed_run import train_run
-from nlp_core.training.work import join_training, train_once
+from nlp_core.training.work import join_training, remove_others, train_once
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +47,7 @@ def train_cell(cell: Cell, control: RunControl | None = None) -> Path:
             for seed, done in finished.items():
                 shutil.copytree(done, folder / f"seed-{seed}")
             write_json(folder / CELL, describe_cell(cell, finished))
-        for other in work.parent.iterdir():
-            if other != work:
-                shutil.rmtree(other)
+        remove_others(work)
     log.info("finetune done cell=%s seeds=%s", cell.name, cell.experiment.seeds)
     return target
 

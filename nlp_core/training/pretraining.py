@@ -39,7 +39,7 @@ from nlp_core.training.pretraining_run import (
     name_checkpoint,
 )
 from nlp_core.training.processes import Processes, find_processes
-from nlp_core.training.work import join_training, train_once
+from nlp_core.training.work import join_training, remove_others, train_once
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +76,8 @@ def pretrain_encoder(
                 (folder / done.name).mkdir()
                 shutil.copy(done / HISTORY, folder / done.name)
             write_json(folder / CELL, describe_encoder(plan, finished), exact=True)
-        for path in [*work.parent.iterdir(), work / PIECES]:
-            if path != work:
-                shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(work / PIECES, ignore_errors=True)
+        remove_others(work)
     log.info("pretrain done encoder=%s seeds=%s", plan.name, plan.config.seeds)
     return target
 

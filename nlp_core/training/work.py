@@ -2,10 +2,11 @@
 
 import os
 import platform
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -37,6 +38,15 @@ def locked(work: Path, what: str) -> Iterator[None]:
         ) from err
     with held:
         yield
+
+
+def remove_others(work: Path) -> None:
+    """Remove the work folders beside one whose training ended, but not those in use."""
+    for other in work.parent.iterdir():
+        if other == work or not other.is_dir():
+            continue
+        with suppress(TrainingError), locked(other, "cell"):
+            shutil.rmtree(other)
 
 
 @contextmanager
