@@ -2,6 +2,7 @@
 
 import platform
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 INFO = Path("/proc/cpuinfo")
@@ -32,3 +33,11 @@ def measure_peak() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def find_version(package: str) -> str | None:
+    """Return the version of an installed package; None: it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -33,6 +33,11 @@ def make_documents(count: int, sentences: int) -> EncodedDocuments:
     return EncodedDocuments(ids, ids, borders, np.arange(0, count * sentences + 1, sentences))
 
 
+def count_pieces(window: Window) -> int:
+    """Return the pieces of both segments, without the special ones."""
+    return window.first[1] - window.first[0] + window.second[1] - window.second[0]
+
+
 def draw(
     pairs: Pairs, encoded: EncodedDocuments, length: int = 24, **changes: float
 ) -> list[Window]:
@@ -73,7 +78,7 @@ def test_windows_of_one_segment_hold_every_piece_once() -> None:
     # a last single piece of a document has no second piece and is left out
     assert len(np.unique(covered)) == len(covered) >= len(encoded.ids) - 5
     for window in windows:
-        assert 2 <= window.num_pieces <= 10
+        assert 2 <= count_pieces(window) <= 10
         assert find_document(encoded, window.first[0]) == find_document(
             encoded, window.first[1] - 1
         )
@@ -82,7 +87,7 @@ def test_windows_of_one_segment_hold_every_piece_once() -> None:
 def test_short_windows_come_as_often_as_asked() -> None:
     encoded = make_documents(4, 4000)
     windows = list(cut_windows(encoded, 102, np.random.default_rng(1), short_prob=0.3))
-    share = np.mean([window.num_pieces < 100 for window in windows])
+    share = np.mean([count_pieces(window) < 100 for window in windows])
     # of those one in 99 is drawn at full length; three standard deviations of the share
     assert share == pytest.approx(0.3, abs=0.06)
 
@@ -91,7 +96,7 @@ def test_next_sentences_follow_and_others_are_of_other_documents() -> None:
     encoded = make_documents(30, 40)
     windows = draw("next_sentence", encoded)
     for window in windows:
-        assert 2 <= window.num_pieces <= 21
+        assert 2 <= count_pieces(window) <= 21
         assert window.second[0] < window.second[1]
         first, second = (find_document(encoded, s[0]) for s in (window.first, window.second))
         assert (first == second) == bool(window.answer)
@@ -130,7 +135,7 @@ def test_segments_share_what_room_there_is() -> None:
     windows = draw("next_sentence", huge, length=23)
     assert windows
     for window in windows:
-        assert window.num_pieces == 20
+        assert count_pieces(window) == 20
         assert window.first[1] - window.first[0] == 10
 
 

@@ -30,7 +30,7 @@ from nlp_core.config.export import TimingConfig
 from nlp_core.data.archive import open_data
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
-from nlp_core.errors import DataError, ExportError, UsageError
+from nlp_core.errors import DataError, ExportError, UsageError, plural
 from nlp_core.export.grid import GridTiming, load_bundle, time_grid
 from nlp_core.export.latency import (
     BATCH,
@@ -168,7 +168,7 @@ def _run_grid(options: argparse.Namespace) -> None:
     size = 1 if length > MOST_WORDS else size
     if length * size > MOST_WORDS:
         raise UsageError(
-            f"bench: --lengths: found {length} words in {size} text{'s' * (size > 1)}, at most "
+            f"bench: --lengths: found {length} words in {plural(size, 'text')}, at most "
             f"{MOST_WORDS} in a batch; take less of --lengths or --batch-sizes."
         )
     points = time_grid(

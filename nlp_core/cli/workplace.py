@@ -6,13 +6,13 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import psutil
 
 from nlp_core.data.cache import find_cache
+from nlp_core.processor import find_version
 
 State = Literal["ok", "warning", "stale"]
 LOCK = "requirements.lock"
@@ -71,7 +71,7 @@ def check_libraries(root: Path) -> Check:
     if not path.is_file():
         return Check("libraries", "ok", f"no {LOCK} here to compare with")
     pins = PIN.findall(path.read_text(encoding="utf-8"))
-    installed = {name: found for name, _ in pins if (found := _find_version(name)) is not None}
+    installed = {name: found for name, _ in pins if (found := find_version(name)) is not None}
     other = [
         f"{name} {installed[name]} instead of {pin}"
         for name, pin in pins
@@ -80,12 +80,6 @@ def check_libraries(root: Path) -> Check:
     if other:
         return Check("libraries", "warning", f"{_list(other)}; install {LOCK} for the same bytes")
     return Check("libraries", "ok", f"{len(installed)} have the versions of {LOCK}")
-
-
-def _find_version(name: str) -> str | None:
-    with suppress(PackageNotFoundError):
-        return version(name)
-    return None
 
 
 def check_dvc_lock(root: Path) -> Check:

@@ -8,6 +8,7 @@ from typing import Any
 
 from nlp_core.data.number_guess import drop_missing, find_numbers, is_numeric
 from nlp_core.data.readers.entities import EntityError, parse_entities
+from nlp_core.errors import plural
 from nlp_core.kinds import Kind
 from reglue_runtime.text import CJK_WORD
 from reglue_runtime.tree import TreeError, list_constituents, list_leaves, opens
@@ -97,7 +98,7 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     wanted = len(kind.user_file.texts) + has_label + (kind.user_file.tags is not None)
     if len(columns) < wanted:
         raise GuessError(
-            f"found {len(columns)} column{'s' * (len(columns) != 1)} ({', '.join(columns)}), "
+            f"found {plural(len(columns), 'column')} ({', '.join(columns)}), "
             f"expected {wanted} at least"
         )
     if kind.has_tags:
@@ -135,7 +136,7 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
 def _require_texts(found: list[str], kind: Kind) -> None:
     if len(found) < kind.num_texts:
         raise GuessError(
-            f"found {len(found)} column{'s' * (len(found) != 1)} of texts "
+            f"found {plural(len(found), 'column')} of texts "
             f"({', '.join(found) or 'none'}), expected {kind.num_texts}"
         )
 

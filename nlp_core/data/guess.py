@@ -45,7 +45,7 @@ from nlp_core.data.readers.records import (
 )
 from nlp_core.data.readers.user import read_examples
 from nlp_core.data.token_guess import Guess, guess_scheme, guess_tokens
-from nlp_core.errors import DataError
+from nlp_core.errors import DataError, plural
 from nlp_core.files import CHUNK
 from nlp_core.kinds import CLASSIFICATION, LABEL, SPAN, TAGGING, Kind
 
@@ -352,7 +352,7 @@ def _explain(
         values = [label for labels in lists for label in labels if label]
     names = sorted({name_label(value) for value in values} - {""})
     shown = ", ".join(names[:SHOWN_LABELS]) + (", ..." if len(names) > SHOWN_LABELS else "")
-    reasons["label"] = f"{len(names)} label{'s' * (len(names) != 1)}: {shown}"
+    reasons["label"] = f"{plural(len(names), 'label')}: {shown}"
     if len(names) < 2 and not data.kind.is_searched:
         doubts["label"] = f"{reasons['label']} in the first rows; a model can learn nothing from it"
     elif len(values) > 20 and len(names) > len(values) / 2:

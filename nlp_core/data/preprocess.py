@@ -285,13 +285,13 @@ def _write_encoder(members: list[str], raw_dir: Path, folder: Path) -> dict[str,
     }
 
 
-def gather_tasks(group: str, members: Sequence[str], data_dir: Path = Path("data")) -> None:
+def gather_tasks(group: str, members: Sequence[str]) -> None:
     """Write data/processed/<group>/ with a folder for each task, and a manifest of them.
 
     Raises:
         DataError: a task is not processed, or has no examples.
     """
-    processed = data_dir / "processed"
+    processed = Path("data/processed")
     tasks = [read_any_task(processed / name) for name in members]
     with replacing_folder(processed / group) as folder:
         for task in tasks:

@@ -83,11 +83,6 @@ class Window(NamedTuple):
     second: tuple[int, int]
     answer: int
 
-    @property
-    def num_pieces(self) -> int:
-        """Pieces of both segments, without the special ones."""
-        return self.first[1] - self.first[0] + self.second[1] - self.second[0]
-
 
 class WindowBatch(NamedTuple):
     """Windows next to each other.

@@ -16,7 +16,7 @@ from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import Rows
 from nlp_core.data.task import Split
 from nlp_core.data.vocabulary import UNKNOWN, Feature
-from nlp_core.kinds import ANSWERS, NEXT_WORD, OUTPUT, TREE
+from nlp_core.kinds import ANSWERS, LABEL, NEXT_WORD, OUTPUT, TREE
 
 IGNORED = -1
 WRITTEN = (ANSWERS, OUTPUT, TREE)
@@ -107,6 +107,14 @@ class EncodedSplit:
             (column.lengths for column in self.inputs.values()), np.zeros(len(self.split), int)
         )
         return total
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The label of each example, of a kind with one label for each, [N]."""
+        right = self.targets[LABEL]
+        assert not isinstance(right, Ragged)
+        found: np.ndarray = np.asarray(right[np.arange(len(self.split))])
+        return found
 
     @property
     def unknown_share(self) -> float | None:

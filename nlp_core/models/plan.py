@@ -89,6 +89,12 @@ class ModelPlan:
         return [layer for layer in self.layers if layer.shapes[0].rank < VECTOR]
 
     @property
+    def vector_tables(self) -> list[str]:
+        """The tables of word vectors that the layers read, sorted."""
+        names = {layer.options.get("vectors") for layer in self.layers} - {None}
+        return sorted(map(str, names))
+
+    @property
     def files(self) -> list[Path]:
         """The files of the project that training of the model reads, sorted."""
         names = {

@@ -7,7 +7,6 @@ Source: https://w3id.org/ro/wfrun/workflow/0.5, on RO-Crate 1.1.
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from nlp_core.config.params import Params
 from nlp_core.config.published import read_published
 from nlp_core.errors import ConfigError
 from nlp_core.files import ask_git, digest_file, replacing_folder, write_json
+from nlp_core.processor import find_version
 from nlp_core.report.citation import read_citation
 from nlp_core.report.cost import CellCost, find_costs, measure_costs, read_costs
 from nlp_core.report.examples import find_examples
@@ -273,7 +273,7 @@ class _Crate:
         engines = [
             self._add(url, "SoftwareApplication", name=name, url=url, softwareVersion=found)
             for name, url in ENGINES.items()
-            if (found := _find_version(name))
+            if (found := find_version(name))
         ]
         description = self._add_file("dvc.yaml", "dvc.yaml: the stages and what they read")
         return self._add_file(
@@ -379,10 +379,3 @@ def _list_digests(config: DatasetConfig) -> Iterator[tuple[str, str, str | None]
 
 def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
-def _find_version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

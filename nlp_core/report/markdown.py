@@ -167,11 +167,11 @@ def format_gain(gain: Gain) -> str:
     return f"{begin}, {gain.interval:+.2f}: {gain.outcome}"
 
 
-def format_score(score: Score, decimals: int = 2) -> str:
+def format_score(score: Score) -> str:
     """Return mean, spread and number of seeds: `90.81 +- 0.21 (3)`."""
     if score.n == 1:
-        return f"{score.mean:.{decimals}f} (1)"
-    return f"{score.mean:.{decimals}f} {PLUS_MINUS} {score.sd:.{decimals}f} ({score.n})"
+        return f"{score.mean:.2f} (1)"
+    return f"{score.mean:.2f} {PLUS_MINUS} {score.sd:.2f} ({score.n})"
 
 
 def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:

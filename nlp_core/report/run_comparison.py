@@ -17,8 +17,9 @@ from nlp_core.kinds import KINDS
 from nlp_core.metrics import Predictions, is_lower_better, measure
 from nlp_core.prediction.trained_folder import PREDICTIONS, RUN, read_trained_folder
 from nlp_core.report.cell import read_predictions
-from nlp_core.report.significance import LEVEL, find_p_values
+from nlp_core.report.significance import find_p_values
 from nlp_core.statistics import (
+    LEVEL,
     Interval,
     Pair,
     Resamples,

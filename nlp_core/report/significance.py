@@ -17,6 +17,7 @@ from nlp_core.report.comparison import Comparison, Entry
 from nlp_core.report.examples import Runs, read_all_runs
 from nlp_core.report.markdown import render_rows
 from nlp_core.statistics import (
+    LEVEL,
     POINTS,
     Interval,
     Pair,
@@ -32,7 +33,6 @@ from nlp_core.statistics import (
     swap_examples,
 )
 
-LEVEL = 0.05
 OWN_WINDOWS = "set of windows for each seed"
 
 

@@ -3,6 +3,7 @@
 from nlp_core.statistics.build import build_score, list_terms, score_terms
 from nlp_core.statistics.resampling import (
     CONFIDENCE,
+    LEVEL,
     Interval,
     Pair,
     Resamples,

@@ -17,7 +17,6 @@ from nlp_core.data.scope import OUT_OF_SCOPE
 from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.sentence import ClassificationHead
-from nlp_core.kinds import LABEL
 from nlp_core.metrics import HONEST
 from nlp_core.metrics.classification import compute_calibration_error
 from nlp_core.models.graph import GraphModel
@@ -85,12 +84,10 @@ def calibrate(
     model.load_state_dict(states[HONEST])
     task, encoded = item.task, item.splits[item.task.select_split]
     predicted = predict(item.model, encoded, task.targets)
-    right = encoded.targets[LABEL]
     assert predicted.score is not None, heads
-    target = np.asarray(right[np.arange(len(encoded.split))])  # type: ignore[index]
     outside = item.splits.get(f"{task.select_split}{OUT_OF_SCOPE}")
     score = None if outside is None else predict(item.model, outside, task.targets).score
-    found = fit_calibration(predicted.score, target, score)
+    found = fit_calibration(predicted.score, encoded.labels, score)
     if found is None:
         return None
     states[HONEST] = apply_temperature(states[HONEST], heads[0], found.temperature)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import check_known, name_folder, name_predictions, read_mapping
-from nlp_core.config.params import GRID, ExperimentConfig, Params, name_init_stage
+from nlp_core.config.params import GRID, ExperimentConfig, Params
 from nlp_core.data.corpus import read_any_task
 from nlp_core.data.gazetteer import require_gazetteer
 from nlp_core.data.task import Task, list_footnotes
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import ConfigError
 from nlp_core.files import MANIFEST, digest_file, digest_json, write_json
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.plan import read_plan
@@ -18,7 +18,7 @@ from nlp_core.models.saving import WEIGHTS
 from nlp_core.prediction.split_prediction import write_predictions
 from nlp_core.training.determinism import describe_machine
 from nlp_core.training.run import FinishedSeed, Run
-from nlp_core.training.start import digest_init, read_start
+from nlp_core.training.start import digest_init, read_init_kind, read_start
 
 ENCODER = "encoder"
 VECTORS = "vectors"
@@ -80,12 +80,7 @@ def read_cell(name: str, params: Params) -> Cell:
     experiment = params.experiments[name]
     start = read_start(name, params)
     init = start.init if start else Path(experiment.init)
-    if not (init / MANIFEST).exists():
-        raise DataError(
-            f"{init / 'manifest.json'}: no such file, so '{init}', the init of cell "
-            f"'{name}', is not made yet; run `dvc repro {name_init_stage(init)}`."
-        )
-    kind = read_mapping(init / MANIFEST)["kind"]
+    kind = read_init_kind(init, f"cell '{name}'")
     if kind not in (VECTORS, ENCODER):
         raise ConfigError(
             f"{GRID}/{experiment.table}.yaml: experiments.{name}.init: found '{init}', which holds "

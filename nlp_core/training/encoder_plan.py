@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import check_known, read_mapping
-from nlp_core.config.params import GRID, Params, name_init_stage
+from nlp_core.config.params import GRID, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.corpus import CorpusTask, read_corpus_task
 from nlp_core.data.pieces import count_positions
 from nlp_core.data.task import read_task
 from nlp_core.encoders.folder import read_architecture
-from nlp_core.errors import ConfigError, DataError
-from nlp_core.files import MANIFEST, digest_json
+from nlp_core.errors import ConfigError
+from nlp_core.files import digest_json
 from nlp_core.training.determinism import describe_machine
-from nlp_core.training.start import digest_init
+from nlp_core.training.start import digest_init, read_init_kind
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,10 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
     init = Path(config.init)
     if config.is_from_scratch:
         return digest_json(read_mapping(init))
-    path = init / MANIFEST
-    if not path.exists():
-        raise DataError(
-            f"{path}: no such file, so '{init}', the init of encoder '{name}', is not "
-            f"made yet; run `dvc repro {name_init_stage(init)}`."
-        )
-    manifest = read_mapping(path)
-    if manifest["kind"] != "encoder":
+    kind = read_init_kind(init, f"encoder '{name}'")
+    if kind != "encoder":
         raise ConfigError(
             f"{GRID}/{config.table}.yaml: encoders.{name}.init: found '{init}' with data of kind "
-            f"{manifest['kind']}, expected a pretrained encoder, such as data/processed/minilm."
+            f"{kind}, expected a pretrained encoder, such as data/processed/minilm."
         )
     return digest_init(init)

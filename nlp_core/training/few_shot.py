@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.data.batching import Ragged
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.kinds import LABEL
@@ -46,7 +45,7 @@ class PairOrder(BatchOrder):
     def order_task(self, name: str, epoch: int, number: int | None = None) -> list[Rows]:
         size = self._find_batch_size(name, epoch)
         count = self.count_batches(epoch)[name]
-        batches = draw_batches(_list_labels(self.tasks[name]), size, self.seed)
+        batches = draw_batches(self.tasks[name].train.labels, size, self.seed)
         return [*islice(batches, count * (epoch - 1), count * epoch)]
 
 
@@ -90,7 +89,7 @@ class FewShotTrainer(Trainer):
                 "expected one, since each batch gives pairs; start one process."
             )
         (self.item,) = tasks
-        if len(np.unique(_list_labels(self.item))) < 2:
+        if len(np.unique(self.item.train.labels)) < 2:
             raise DataError(
                 f"{self.item.task.name}: split train: found one label, expected two or more, since "
                 "few-shot training compares them; raise training.train_share or choose another "
@@ -155,21 +154,13 @@ def _read_vectors(model: GraphModel, batch: Batch) -> Tensor:
     return values[plan.inputs[0]]
 
 
-def _list_labels(item: TaskRun) -> Rows:
-    """Return the label of each example of train."""
-    targets = item.train.targets[LABEL]
-    assert not isinstance(targets, Ragged), item.task.name
-    labels_N: Rows = targets[np.arange(len(item.train.split))]
-    return labels_N
-
-
 @torch.no_grad()
 def _fit_head(model: GraphModel, item: TaskRun) -> None:
     """Fit the head's linear map by logistic regression with an L2 penalty."""
     from sklearn.linear_model import LogisticRegression
 
     model.eval()
-    labels_N = _list_labels(item)
+    labels_N = item.train.labels
     size = len(labels_N)
     parts = np.array_split(np.arange(size), math.ceil(size / EVALUATION_BATCH))
     read = (_read_vectors(model, item.train.batch(rows).to(model.device)) for rows in parts)

@@ -39,7 +39,6 @@ from nlp_core.training.task_run import BatchOrder, TaskRun, refuse_idle_tasks, r
 log = logging.getLogger(__name__)
 
 LOGS_PER_EPOCH = 10
-PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 SCALER = "scaler"
 
 
@@ -114,7 +113,7 @@ class Trainer:
         )
         self.average = build_average(recipe, model, self.optimizer, self.learning_rate.swa_start)
         self.objectives = self.build_objectives(seed)
-        self.precision = PRECISIONS.get(recipe.precision or "")
+        self.precision = recipe.precision and getattr(torch, recipe.precision)
         self.scaler: torch.amp.GradScaler | None = None
         if self.precision == torch.float16:  # whose small gradients would become 0
             self.scaler = torch.amp.GradScaler(self.processes.device.type)

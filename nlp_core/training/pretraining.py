@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import CELL, HISTORY, SEED, read_mapping
+from nlp_core.config.base import CELL, HISTORY, SEED, name_folder, read_mapping
 from nlp_core.data.corpus import read_corpus
 from nlp_core.data.word_piece import learn_from_corpus
 from nlp_core.encoders.folder import ENCODER_FILES
@@ -47,23 +47,19 @@ PARAMETERS = "parameters.json"
 """The file of a finished seed with the numbers of its parameters."""
 
 
-def pretrain_encoder(
-    plan: EncoderPlan, root: Path = Path("artifacts"), *, notes: Path | None = Path("runs")
-) -> Path:
+def pretrain_encoder(plan: EncoderPlan) -> Path:
     """Pretrain an encoder with each of its seeds, or resume, and return the folder of the first.
-
-    Args:
-        notes: folder for the times of the runs; None: they are not kept.
 
     Raises:
         ConfigError: tokenizer or architecture cannot be what the grid says.
         TrainingError: a loss is not finite, or another process trains this encoder.
     """
     place = f"{plan.config.table}/{plan.name}"
-    work, target = root / "work" / place / plan.key[:16], root / "cells" / place
+    work = Path("artifacts/work") / place / plan.key[:16]
+    target = Path(name_folder(plan.config.table, plan.name))
     with join_training(work, "encoder") as processes:
         finished = {
-            seed: pretrain_seed(plan, seed, work, processes, notes=notes and notes / place)
+            seed: pretrain_seed(plan, seed, work, processes, notes=Path("runs") / place)
             for seed in plan.config.seeds
         }
         if not processes.is_first:

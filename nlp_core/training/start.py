@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any  # any value of a model file
 
 from nlp_core.config.base import CELL, SEED, read_mapping
-from nlp_core.config.params import Params
+from nlp_core.config.params import Params, name_init_stage
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.data.word_vectors import convert_vectors, is_fasttext
 from nlp_core.encoders.folder import ENCODER_FILES
@@ -37,6 +37,21 @@ def digest_init(init: Path) -> str:
     return digest_json(manifest["tables" if "tables" in manifest else "files"])
 
 
+def read_init_kind(init: Path, what: str) -> str:
+    """Return the kind of data of a folder that a cell or an encoder starts from.
+
+    Raises:
+        DataError: the folder is not made yet.
+    """
+    path = init / MANIFEST
+    if not path.exists():
+        raise DataError(
+            f"{path}: no such file, so '{init}', the init of {what}, is not made yet; run "
+            f"`dvc repro {name_init_stage(init)}`."
+        )
+    return str(read_mapping(path)["kind"])
+
+
 @dataclass(frozen=True)
 class Start:
     """A trained model that another one starts from.
@@ -60,9 +75,8 @@ class Start:
 
     def digest(self, seed: int) -> str:
         """Return the digest of all that a model gets from it."""
-        tables = {layer.options.get("vectors") for layer in self.plan.layers} - {None}
         files = [self.find(seed) / name for name in (WEIGHTS, VOCABULARY)]
-        files += [self.init / f"{table}.safetensors" for table in sorted(map(str, tables))]
+        files += [self.init / f"{table}.safetensors" for table in self.plan.vector_tables]
         return digest_json([digest_file(path) for path in files])
 
     def check(self, plan: ModelPlan) -> None:

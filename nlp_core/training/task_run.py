@@ -22,7 +22,6 @@ from nlp_core.data.batching import (
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError, TrainingError
-from nlp_core.kinds import LABEL
 from nlp_core.metrics import HONEST, PAPER
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
@@ -199,9 +198,7 @@ class BatchOrder:
             compares = any(plan.head.whole for plan in item.model.plan.heads.values())
             if not compares or self._find_batch_size(name, self.recipe.epochs) > 1:
                 continue
-            right = item.train.targets[LABEL]
-            target_N = np.asarray(right[np.arange(len(item.train.split))])  # type: ignore[index]
-            if (target_N == 1).all():
+            if (item.train.labels == 1).all():
                 raise ConfigError(
                     f"{item.model.plan.where}: batch_size: found 1 and no passage labelled 0, "
                     "expected 2 or more: the passages of a batch's other queries are the wrong "

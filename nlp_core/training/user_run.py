@@ -88,9 +88,8 @@ class UserRun(Run):
         """Write metrics.json, and what the model is opened with: run.json last."""
         write_text(folder / MODEL, format_model(self.model))
         if self.vectors is not None and not list_piece_columns(self.plan):
-            tables = {layer.options.get("vectors") for layer in self.plan.layers} - {None}
             (folder / VECTORS).mkdir()
-            for table, ending in product(sorted(map(str, tables)), ("safetensors", "words.txt")):
+            for table, ending in product(self.plan.vector_tables, ("safetensors", "words.txt")):
                 name = f"{table}.{ending}"
                 try:
                     os.link(self.vectors / name, folder / VECTORS / name)

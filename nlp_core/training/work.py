@@ -41,7 +41,7 @@ def locked(work: Path, what: str) -> Iterator[None]:
 
 
 def remove_others(work: Path) -> None:
-    """Remove the work folders beside one whose training ended, but not those in use."""
+    """Remove the other work folders of a finished cell, except those in use."""
     for other in work.parent.iterdir():
         if other == work or not other.is_dir():
             continue
