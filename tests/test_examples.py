@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nlp_core.config.dataset import TRAIN
 from nlp_core.config.params import Params
 from nlp_core.errors import DataError
 from nlp_core.metrics import Predictions, measure
@@ -16,8 +15,9 @@ from nlp_core.report.cell import CellTask, TrainedCell, read_trained
 from nlp_core.report.comparison import list_tables, read_comparison
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.report.example_writing import _list_scores, write_examples
-from nlp_core.report.examples import find_examples, measure_examples, read_all_runs, read_runs
+from nlp_core.report.examples import find_examples, measure_examples, read_runs
 from nlp_core.report.results import CellResult, read_results
+from nlp_core.report.significance import find_differences
 from nlp_core.site.breakdown import list_questions
 from nlp_core.statistics import build_score, resample
 from nlp_core.training.cell import read_cell
@@ -236,22 +236,22 @@ def test_kept_splits_are_runs_of_their_own(project: Path) -> None:
         write_examples(other, folder, cell, ["dve"])
 
 
-def test_every_number_of_a_report_can_have_an_interval() -> None:
-    """The splits that a report names are among those whose predictions are committed.
-
-    Of pretrained encoders, neither the windows of training nor areas, which are not sums, have one.
-    """
-    missing = []
-    for table in list_tables(ROOT):
-        runs = read_all_runs(table, ROOT)
-        for entry in read_comparison(table, ROOT).entries:
-            if entry.ours is None or entry.cell not in runs:
-                continue
-            if entry.metric.startswith(f"{TRAIN}.") or entry.metric.endswith("detection_auc"):
-                continue
-            known = (item.find_metric(entry.metric) for item in runs[entry.cell])
-            if not any(known):
-                missing.append((table, entry.cell, entry.metric))
+@pytest.mark.parametrize("table", list_tables(ROOT))
+def test_every_number_of_a_report_has_an_interval(table: str) -> None:
+    comparison = read_comparison(table, ROOT)
+    known = {
+        (finding.part, row.row, finding.column, finding.selection)
+        for finding in find_differences(comparison, ROOT)
+        for row in finding.rows
+    }
+    missing = [
+        (part.config.title, entry.row, entry.column, entry.metric)
+        for part in comparison.parts
+        for entry in part.entries
+        if entry.ours is not None
+        and (part.config.title, entry.row, entry.column, entry.selection) not in known
+        and comparison.find_mean_interval(entry) is None
+    ]
     assert not missing
 
 
