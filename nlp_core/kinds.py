@@ -227,7 +227,7 @@ REGRESSION = register(
         columns=(*TEXT_COLUMNS, Column(LABEL, "number")),
         targets=(Target(LABEL, "number", "number"),),
         texts=("text",),
-        user_file=UserFile(("pearson", "spearman")),
+        user_file=UserFile(("pearson", "spearman", "rmse")),
     )
 )
 

@@ -11,7 +11,7 @@ from nlp_core.data.readers.user import read_examples
 from nlp_core.errors import DataError
 from nlp_core.kinds import CLASSIFICATION, REGRESSION
 from tests.user_commands import fail
-from tests.user_files import QUICK
+from tests.user_files import QUICK, put
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -48,3 +48,15 @@ def test_a_number_that_never_varies_is_refused(
     said = fail(capsys, "train", str(path), "-o", "out", *QUICK)
     assert "same.csv: found only the number 3.5 in the column 'score'" in said
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("name", ["price", "weight", "text2"])
+def test_a_column_named_text_is_not_the_label(tmp_path: Path, name: str) -> None:
+    rows = "".join(f"good soup number {number}\t{number * 1000}\n" for number in range(1, 61))
+    path = put(tmp_path / "a.tsv", f"text\t{name}\n{rows}")
+    assert guess_kind(path).kind == REGRESSION
+    found = guess_data(path, REGRESSION)
+    assert (found.data.texts, found.data.label) == (["text"], name)
+    assert found.reasons["texts"] == "4 words on average"
+    one = put(tmp_path / "b.tsv", "text\tlabel\n" + "soup\tyes\nbed\tno\n" * 9)
+    assert guess_data(one, CLASSIFICATION).reasons["texts"] == "1 word on average"

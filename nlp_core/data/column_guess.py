@@ -282,6 +282,7 @@ def _is_tree(cell: Any) -> bool:  # Any: a cell of JSON
 def _choose_label(
     looks: dict[str, ColumnProfile], names: list[str], kind: Kind, doubts: dict[str, str]
 ) -> str:
+    names = [name for name in names if find_name(TEXT_NAMES, [name]) is None] or names
     if kind.is_number:
         numbers = [name for name in names if looks[name].is_number]
         if not numbers:

@@ -320,6 +320,10 @@ def _is_quoted(path: Path) -> bool:
     return len(widths) == 1
 
 
+def _count_words(cells: list[Any]) -> str:  # Any: cells of JSON
+    return plural(round(ColumnProfile(cells).words), "word")
+
+
 def _explain(
     data: DataConfig, roles: Roles, columns: dict[str, list[Any]]
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -328,14 +332,12 @@ def _explain(
         reasons["header"] = "the first line names the columns" if data.header else "no header line"
         reasons["quoted"] = "the first rows have quoted cells"
     if data.kind.writes_text:
-        words = [
-            f"{ColumnProfile(columns[name]).words:.0f}" for name in (*roles.texts, roles.label)
-        ]
-        reasons |= {"texts": f"{words[0]} words on average", "label": f"{words[1]} on average"}
+        text, label = (_count_words(columns[name]) for name in (*roles.texts, roles.label))
+        reasons |= {"texts": f"{text} on average", "label": f"{label} on average"}
     if not data.kind.has_label:
         return reasons, doubts
-    words = [f"{ColumnProfile(columns[name]).words:.0f}" for name in roles.texts]
-    reasons["texts"] = f"{' and '.join(words)} words on average"
+    words = [_count_words(columns[name]) for name in roles.texts]
+    reasons["texts"] = f"{' and '.join(words)} on average"
     if data.choices:
         reasons["choices"] = f"{len(data.choices)} candidates a row"
         reasons["label"] = f"the right one, by {', '.join(data.choice_names)}"

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nlp_core.blocks.masking import Vector
+from nlp_core.blocks.option import PositiveFloat
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, Decoded, Head, Labels, Loss, Scores, Values, VectorHead
 from nlp_core.heads.loss import LabelLossHead, compute_binary_loss, compute_label_loss
@@ -112,14 +113,17 @@ class MultiLabelHead(LabelLossHead, VectorHead):
 
 @HEADS.register("regression")
 class RegressionHead(ValueScoring, VectorHead):
-    """Predict a number: y = MLP(x), or y = low + (high - low) * sigmoid(MLP(x)).
+    """Predict a number: y = center + scale * MLP(x), or y = low + (high - low) * sigmoid(MLP(x)).
 
-    loss = mean_i (y_i - target_i)^2.
+    loss = mean_i ((y_i - target_i) / scale)^2.
 
     Args:
         output: `identity`, or `sigmoid` to stay between `low` and `high`.
         low: the least value of a `sigmoid` output.
         high: the greatest value of a `sigmoid` output, above `low`.
+        center: where an `identity` output begins, such as the mean of the targets.
+        scale: the unit of an `identity` output and of the error, such as the standard deviation of
+            the targets.
 
     Shape: [B, D] to [B].
     """
@@ -134,17 +138,32 @@ class RegressionHead(ValueScoring, VectorHead):
         output: Literal["identity", "sigmoid"] = "identity",
         low: float = 0.0,
         high: float = 1.0,
+        center: float = 0.0,
+        scale: PositiveFloat = 1.0,
         **options: Any,
     ) -> None:
         super().__init__(in_dim, 1, **options)
         if low >= high:
             raise ConfigError(f"regression: found low {low} and high {high}, expected low < high.")
+        if output == "sigmoid" and (center, scale) != (0.0, 1.0):
+            raise ConfigError(
+                f"regression: found center {center} and scale {scale} with output sigmoid, which "
+                "has low and high instead; remove them, or set output to identity."
+            )
         self.output = output
         self.low = low
         self.high = high
+        self.center = center
+        self.scale = scale
 
     def forward(self, x_BD: Vector, mask: None = None) -> Values:
         value_B: Tensor = self.layers(x_BD).squeeze(-1)
-        if self.output == "identity":
-            return value_B
-        return self.low + (self.high - self.low) * value_B.sigmoid()
+        if self.output == "sigmoid":
+            return self.low + (self.high - self.low) * value_B.sigmoid()
+        return self.center + self.scale * value_B
+
+    def loss(self, scores_B: Values, target_B: Values, mask: object = None) -> Loss:
+        return super().loss(scores_B / self.scale, target_B / self.scale)
+
+    def outputs(self, scores_B: Values, mask: object = None) -> Values:
+        return (scores_B - self.center) / self.scale

@@ -1,4 +1,4 @@
-"""Where a training starts: from the layers of a trained model, or from word vectors."""
+"""Where a training starts: from a trained model, from word vectors, at the mean of numbers."""
 
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # any value of a model file
 
+import numpy as np
+
 from nlp_core.config.base import CELL, SEED, read_mapping
 from nlp_core.config.params import Params, name_init_stage
+from nlp_core.data.task import Task
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.data.word_vectors import convert_vectors, is_fasttext
 from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import MANIFEST, digest_file, digest_json
+from nlp_core.heads.sentence import RegressionHead
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
-from nlp_core.models.plan import LayerPlan, ModelPlan
+from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 from nlp_core.models.saving import (
     VOCABULARY,
     WEIGHTS,
@@ -27,6 +31,9 @@ from nlp_core.models.saving import (
 from nlp_core.prediction.trained_folder import is_trained, read_trained_folder
 
 log = logging.getLogger(__name__)
+
+NUMBER_SCALE = ("center", "scale")
+"""Options of the head that predicts numbers."""
 
 
 def digest_init(init: Path) -> str:
@@ -238,3 +245,36 @@ def _refuse(path: Path, trained: str, name: str) -> DataError:
         f"{path}: no such file, so the cell '{trained}', which '{name}' starts from, is "
         f"not trained yet; run `dvc repro finetune@{trained}`."
     )
+
+
+def scale_numbers(
+    model: dict[str, Any], plan: ModelPlan, task: Task, start: Start | None
+) -> dict[str, Any]:
+    """Return a model file whose head has the mean and the standard deviation of train's numbers.
+
+    A head that says one of them keeps what it says, and one that starts from a trained head has
+    those of that one, which its weights belong to.
+    """
+    heads = dict(model["heads"])
+    for name, head in plan.heads.items():
+        if head.head is not RegressionHead or head.options.get("output") == "sigmoid":
+            continue
+        if {*NUMBER_SCALE} & {*head.options}:
+            continue
+        trained = None if start is None else start.plan.heads.get(name)
+        heads[name] = {
+            **heads[name],
+            **(_measure_numbers(task) if trained is None else _copy_scale(trained)),
+        }
+    return {**model, "heads": heads}
+
+
+def _measure_numbers(task: Task) -> dict[str, float]:
+    numbers = np.asarray(task.read_split("train").target, float)
+    spread = float(numbers.std())
+    values = (float(numbers.mean()), spread if spread > 0 else 1.0)
+    return {name: float(f"{value:.6g}") for name, value in zip(NUMBER_SCALE, values, strict=True)}
+
+
+def _copy_scale(head: HeadPlan) -> dict[str, float]:
+    return {name: head.options[name] for name in NUMBER_SCALE if name in head.options}

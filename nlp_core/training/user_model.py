@@ -16,7 +16,7 @@ from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.trained_folder import VECTORS
 from nlp_core.training.few_shot import FewShotTrainer
-from nlp_core.training.start import Start
+from nlp_core.training.start import Start, scale_numbers
 from nlp_core.training.user_run import UserRun
 
 
@@ -52,6 +52,8 @@ def read_user_run(
     task = read_user_task(files, config.data, pieces, name=output.name, cut=cut or Cut(seed))
     where = f"{name}: data.metrics"
     check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
+    model = scale_numbers(model, plan, task, start)
+    plan = plan_model(parse_model(model, name), where=name)
     vectors = start.init if start else init
     return UserRun(
         name=output.name,
