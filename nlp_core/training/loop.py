@@ -214,11 +214,12 @@ class Trainer:
         if self.scaler is not None:
             self.scaler.unscale_(self.optimizer)
         if not math.isfinite(value):
-            kept = self.checkpoint if self.checkpoint.exists() else "none"
+            has_checkpoint = self.checkpoint.exists()
+            kept = f"The last checkpoint is {self.checkpoint}. " if has_checkpoint else ""
             raise TrainingError(
                 f"{name}: found a loss of {value} at step {progress.step + 1} of epoch "
-                f"{progress.epoch} with learning rate {lr:.3g}, expected a finite one. The last "
-                f"good checkpoint is {kept}. Lower the recipe's learning rate or set its clip_norm."
+                f"{progress.epoch} with learning rate {lr:.3g}, expected a finite one. "
+                f"{kept}Lower the recipe's learning rate or set its clip_norm."
             )
         with record_function(f"{PART}update"):
             self._update(name)
