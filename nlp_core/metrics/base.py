@@ -56,6 +56,12 @@ class Predictions:
     scheme: str | None = None
 
     @property
+    def relevant(self) -> NDArray[np.bool_]:
+        """Which candidates or passages are right: those with the last label, [examples]."""
+        found: NDArray[np.bool_] = np.asarray(self.target, dtype=np.str_) == self.labels[-1]
+        return found
+
+    @property
     def constant(self) -> str | None:
         """The only label, tag or number of all right answers; None: there are several."""
         parts: defaultdict[str, set[str]] = defaultdict(set)

@@ -51,9 +51,7 @@ def decide(predictions: Predictions) -> Decision:
     """Return the decision whether a candidate is right, of all questions together."""
     if predictions.score is None:
         raise DataError("found no scores, expected those of each candidate.")
-    right = predictions.labels[-1]
-    relevant = np.asarray(predictions.target, dtype=np.str_) == right
-    return Decision(right, relevant, restore_order(predictions.score))
+    return Decision(predictions.labels[-1], predictions.relevant, restore_order(predictions.score))
 
 
 register("auc", "ranking")(Area(decide))
@@ -91,7 +89,7 @@ def _questions(
     """Yield, for each answerable question, which candidates are right and all their scores."""
     if predictions.score is None or predictions.group is None:
         raise DataError("found no scores or no question numbers, expected both for each candidate.")
-    relevant = np.asarray(predictions.target, dtype=np.str_) == predictions.labels[-1]
+    relevant = predictions.relevant
     if not relevant.any():
         raise DataError(
             "found no question with a right candidate, expected at least one. Measure a larger "

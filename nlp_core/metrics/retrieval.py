@@ -57,7 +57,7 @@ for _name in QUERY_SCORES:
 def _list_ranks(predictions: Predictions) -> Iterator[Ranks]:
     if predictions.group is None:
         raise DataError("found no query numbers, expected one for each passage.")
-    relevant = np.asarray(predictions.target, dtype=np.str_) == predictions.labels[-1]
+    relevant = predictions.relevant
     if not relevant.any():
         raise DataError("found no right passage, expected at least one. Measure a larger split.")
     ranks, query = np.asarray(predictions.prediction, np.int64), np.asarray(predictions.group)

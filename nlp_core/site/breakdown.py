@@ -259,7 +259,7 @@ def list_questions(runs: Runs) -> list[RankedQuestion]:
     """Return the questions that have a right candidate, in the order of their numbers."""
     first = runs.predictions[0]
     assert first.group is not None, runs.task.kind
-    relevant = np.asarray(first.target, dtype=np.str_) == first.labels[-1]
+    relevant = first.relevant
     order = np.argsort(first.group, kind="stable")
     starts = np.flatnonzero(np.diff(first.group[order])) + 1
     found_scores = (run.score for run in runs.predictions if run.score is not None)
@@ -303,9 +303,8 @@ def _list_starts(runs: Runs) -> list[int]:
     """Return the first row of each query with a right passage, in the order of their scores."""
     first = runs.predictions[0]
     assert first.group is not None, runs.task.kind
-    relevant = np.asarray(first.target, dtype=np.str_) == first.labels[-1]
     queries, starts = np.unique(first.group, return_index=True)
-    answered = np.isin(queries, first.group[relevant])
+    answered = np.isin(queries, first.group[first.relevant])
     return [runs.ids[idx] for idx in starts[answered]]
 
 
