@@ -6,13 +6,12 @@ It starts from the best that is at hand: a sentence encoder, else word vectors, 
 import argparse
 import json
 import logging
-import shlex
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from nlp_core.cli.output import join_command
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
 from nlp_core.cli.training_files import (
     change_guess,
@@ -36,9 +35,7 @@ from nlp_core.encoders.folder import (
 )
 from nlp_core.errors import UsageError
 from nlp_core.files import MANIFEST
-from nlp_core.prediction.trained_folder import CALIBRATION, MODEL, is_trained
-from nlp_core.report.run_page import HTML, write_run_page
-from nlp_core.training.user_run import UserRun
+from nlp_core.prediction.trained_folder import MODEL, is_trained
 
 log = logging.getLogger(__name__)
 
@@ -139,11 +136,12 @@ class _Start(NamedTuple):
 
 def _choose_start(options: argparse.Namespace, data: DataConfig) -> _Start:
     if options.init:
-        if is_trained(Path(options.init)):
+        init = Path(options.init)
+        if is_trained(init):
+            again = join_command(["train", init / MODEL, "--train", options.file, "--init", init])
             raise UsageError(
-                f"--init {options.init}: found a trained model, expected an encoder; to continue "
-                f"its training: reglue train {options.init}/model.json --train {options.file} "
-                f"--init {options.init}."
+                f"--init {init}: found a trained model, expected an encoder; to continue its "
+                f"training: {again}."
             )
         return _Start(options.init, None, f"{options.init}, from --init")
     if options.vectors:
@@ -227,7 +225,7 @@ def check_default(options: argparse.Namespace) -> None:
     if options.train is not None and options.kind:
         raise UsageError(
             "--kind: found with --train, where the model file says the kind; leave it out, or "
-            f"train without a model file: reglue train {options.train}."
+            f"train without a model file: {join_command(['train', options.train])}."
         )
 
 
@@ -239,73 +237,3 @@ def _is_model(path: Path) -> bool:
     except ValueError:
         return False
     return isinstance(found, dict) and "layers" in found
-
-
-def show_calibration(output: Path) -> None:
-    """Print what was fitted to the confidence, if anything."""
-    path = output / CALIBRATION
-    if not path.is_file():
-        return
-    note = read_mapping(path)
-    before, after = (100 * note[key] for key in ("error_before", "error"))
-    shown = f"{after:.1f} % ({before:.1f} % without it)"
-    if note["temperature"] == 1:
-        shown = f"{after:.1f} % (no other temperature is better)"
-    print(
-        f"Confidence: temperature {note['temperature']:.2f}, expected calibration error {shown}, "
-        f"on {note['examples']} rows held out."
-    )
-    if note.get("abstain_below") is None:
-        print("No right answer was held out, so no threshold is chosen for --abstain-below.")
-        return
-    right, wrong = (100 * note[key] for key in ("right_kept", "wrong_kept"))
-    print(
-        f"--abstain-below {note['abstain_below']:.2f} (auto) keeps {right:.0f} % of the right "
-        f"answers and {wrong:.0f} % of the wrong ones."
-    )
-    if "out_of_scope" in note:
-        share = ""
-        if "outside_below" in note:
-            share = f", as of {100 * note['outside_below']:.0f} % of the "
-            share += f"{note['outside_examples']} rows out of scope"
-        print(f"With less confidence the answer is '{note['out_of_scope']}'{share}.")
-
-
-def list_next(run: UserRun, output: Path) -> list[str]:
-    """Return the commands that use the trained folder."""
-    plugins = [part for item in run.plugins for part in ("--plugin", item.path)]
-    if run.task.kind.is_searched:
-        return [_join(["index", output, *plugins])]
-    data = run.files["train"]
-    named = [
-        ["predict", output, *plugins],
-        ["predict", output, "--data", f"NEW{data.suffix}", "-o", f"PREDICTED{data.suffix}"],
-    ]
-    named[-1] += plugins
-    if not run.task.kind.has_tree:
-        bundle = f"{output}.bundle"
-        named += [["export", output, "--data", data, "--to", bundle, *plugins], ["serve", bundle]]
-    return [_join(words) for words in named]
-
-
-def _join(words: Sequence[object]) -> str:
-    return shlex.join(["reglue", *map(str, words)])
-
-
-def write_page(run: UserRun, options: argparse.Namespace) -> None:
-    """Write the page of the run, with the command that trains the same model again."""
-    again: list[object] = ["train", run.output / MODEL, "--train", options.train]
-    for name in ("dev", "test", "init", "vectors", "max_vectors", "seed"):
-        value = getattr(options, name)
-        again += [f"--{name.replace('_', '-')}", value] if value is not None else []
-    again += [part for item in run.plugins for part in ("--plugin", item.path)]
-    title = f"{run.name}: {run.model.get('description', 'a trained model')}"
-    commands = [_join([*again, "-o", "AGAIN"]), *list_next(run, run.output)]
-    write_run_page(run.task, run.output, title, commands)
-
-
-def print_next(run: UserRun, output: Path) -> None:
-    first, *others = list_next(run, output)
-    print("\n".join([f"Next: {first}", *(f"      {command}" for command in others)]))
-    if run.task.kind.has_confusion:
-        print(f"See {output / HTML} for intervals, confusions and rows that are worth a look.")

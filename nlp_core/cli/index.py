@@ -8,7 +8,7 @@ Examples:
 import argparse
 from pathlib import Path
 
-from nlp_core.cli.output import add_plugin, show_log
+from nlp_core.cli.output import add_plugin, join_command, show_log
 from nlp_core.data.archive import open_data
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import UsageError
@@ -91,4 +91,4 @@ def run(options: argparse.Namespace) -> None:
     )
     repeated = f", {built.repeated} repeated rows left out" if built.repeated else ""
     print(f"{options.output}: {built.passages} passages, {built.width} numbers each{repeated}")
-    print(f'Next: reglue retrieve {options.folder} {options.output} "a query"')
+    print(f"Next: {join_command(['retrieve', options.folder, options.output, 'a query'])}")

@@ -10,14 +10,13 @@ Examples:
 
 import argparse
 import json
-import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli.output import add_set, open_console, print_json
+from nlp_core.cli.output import add_set, join_command, open_console, print_json
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
 from nlp_core.cli.training_files import change_guess, change_model
 from nlp_core.config.model import find_line, format_model, parse_model
@@ -78,9 +77,10 @@ def run(options: argparse.Namespace) -> None:
         Guessed(find_line(text, "data", key), key, value, guess.explain(key))
         for key, value in guess.section.items()
     ]
-    inputs = {"--train": options.train, "--dev": options.dev, "--init": options.encoder}
-    given = [str(part) for item in inputs.items() if item[1] for part in item]
-    train = shlex.join(["reglue", "train", str(output), *given])
+    encoder_path = Path(options.encoder) if options.encoder else None
+    inputs = {"--train": options.train, "--dev": options.dev, "--init": encoder_path}
+    given: list[object] = [part for item in inputs.items() if item[1] for part in item]
+    train = join_command(["train", output, *given])
     if options.json:
         print_json({"model": str(output), "data": guesses, "next": train})
         return

@@ -3,7 +3,9 @@
 import argparse
 import json
 import logging
+import shlex
 import sys
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +60,18 @@ def check_writable(target: Path, option: str) -> None:
     for parent in target.parents:
         if parent.exists() and not parent.is_dir():
             raise UsageError(f"{target}: {option}: {parent} is no folder; name another file.")
+
+
+def join_command(words: Sequence[object]) -> str:
+    """Return a command as a shell reads it; a path with a leading dash is not taken for an option.
+
+    Args:
+        words: after `reglue`; paths are of the type Path.
+    """
+    dashed = [
+        f"./{word}" if isinstance(word, Path) and str(word)[0] == "-" else word for word in words
+    ]
+    return shlex.join(["reglue", *map(str, dashed)])
 
 
 def show_log(level: str = "INFO") -> None:

@@ -13,14 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nlp_core.cli.default_model import (
-    add_default,
-    check_default,
-    choose_model,
-    print_next,
-    show_calibration,
-    write_page,
-)
+from nlp_core.cli.default_model import add_default, check_default, choose_model
+from nlp_core.cli.next_command import print_next, show_calibration, write_page
 from nlp_core.cli.output import print_json, show_log, show_metrics
 from nlp_core.cli.repetition import (
     Summary,
