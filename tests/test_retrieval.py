@@ -189,6 +189,30 @@ def test_mistakes_are_reported(
     assert not Path("x.tsv").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ragged.tsv", "query\tpassage\na\tb\tc\nd\te\n"),
+        ("open.csv", 'query,passage\na,"b\n'),
+        ("array.jsonl", '{"passage": "a"}\n[1]\n'),
+        ("cut.jsonl", '{"passage": "a"}\n{"pas\n'),
+        ("blank.jsonl", '{"passage": "a b"}\n{"passage": " "}\n'),
+        ("taken.jsonl", '{"query": "a", "found": 1}\n'),
+    ],
+)
+def test_advice_names_no_option_that_the_commands_lack(
+    capsys: pytest.CaptureFixture[str], name: str, text: str
+) -> None:
+    Path(name).write_text(text)
+    written = ["retrieve", "faq", "faq.index", "--data", name, "-o", "x.jsonl"]
+    for call in (["index", "faq", "--data", name, "-o", "x"], written):
+        if call is written or name != "taken.jsonl":
+            message = fail(capsys, *call)
+            assert f"{name}: line " in message
+            assert "--set" not in message
+            assert "leave it out" in message or "Rename it." in message
+
+
 def test_another_kind_of_model_is_no_retriever(capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"{'good' if idx % 2 else 'bad'} film\t{idx % 2}\n" for idx in range(20))
     Path("films.tsv").write_text("text\tlabel\n" + rows)

@@ -16,7 +16,8 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.format_guess import SUFFIXES
 from nlp_core.data.guess import count_rows
 from nlp_core.data.question_file import read_questions
-from nlp_core.data.readers.records import FileRecord, read_records, refuse_row
+from nlp_core.data.readers.lines import refuse
+from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.data.readers.user import UserExample, parse_record
 from nlp_core.errors import DataError, UsageError
 from nlp_core.files import format_cells, replacing, write_text
@@ -157,8 +158,8 @@ def read_chunks(
 def refuse_taken(names: Iterable[str], record: FileRecord, source: Path) -> None:
     """Raise DataError if a row already has one of the columns that are to be written."""
     if taken := [name for name in names if name in record.cells]:
-        found = f"found a column '{taken[0]}', which is to be written; rename it"
-        raise refuse_row(source, record.lines[0], found)
+        found = f"found a column '{taken[0]}', which is to be written"
+        raise refuse(source, record.lines[0], found, advice="Rename it.")
 
 
 def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:

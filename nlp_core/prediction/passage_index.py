@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
 from nlp_core.data.guess import guess_texts
+from nlp_core.data.readers.lines import LineError
 from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.errors import DataError, UsageError, suggest
 from nlp_core.files import check_digest, digest_file, format_cells, replacing_folder, write_json
@@ -27,6 +28,7 @@ FORMAT_VERSION = 1
 TEXTS_A_CHUNK = 4096
 LINKS = 32
 """Neighbours of a passage in the graph of an approximate index."""
+ADVICE = "Correct the line or leave it out; the end of the file's name says its format."
 BREADTH = 128
 """Passages that an approximate search keeps as candidates, when it builds and when it searches."""
 SCHEMA = pa.schema([("line", pa.int64()), ("text", pa.string()), ("cells", pa.string())])
@@ -75,6 +77,13 @@ def read_texts(path: Path, column: str | None, usual: str) -> Iterator[tuple[Fil
     Raises:
         DataError: the file is missing or malformed, has no such column, or a row has no words.
     """
+    try:
+        yield from _read_rows(path, column, usual)
+    except LineError as err:  # its advice is for files that a model file describes
+        raise LineError(err.found, ADVICE) from err
+
+
+def _read_rows(path: Path, column: str | None, usual: str) -> Iterator[tuple[FileRecord, str]]:
     data = guess_texts(path)
     name = column
     for record in read_records(path, data):
@@ -86,7 +95,7 @@ def read_texts(path: Path, column: str | None, usual: str) -> Iterator[tuple[Fil
         text = record.get_text(name)
         if not text.strip():
             where = f" in '{name}'" if data.header else ""
-            raise record.refuse(f"found no words{where}, expected a text; leave the row out")
+            raise record.refuse(f"found no words{where}, expected a text")
         yield record, text
 
 

@@ -13,9 +13,10 @@ from nlp_core.data.signature import NUM_BYTES, describe_content, name_content
 from nlp_core.errors import DataError
 
 ADVICE = "Correct the line or fetch the file again."
-ONE_A_LINE = (
-    "expected one object per line; `jq -c '.[]'` splits an array, and --set data.format=... names "
-    "another format"
+ONE_A_LINE = "expected one object per line"
+SPLIT_ADVICE = (
+    "Correct the line; `jq -c '.[]'` splits an array, and --set data.format=... names another "
+    "format."
 )
 MARKS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
 SHOWN_LINE = 40
@@ -82,10 +83,10 @@ def read_objects(
         except ValueError as err:
             start = line.text[:SHOWN_LINE] + " ..." * (len(line.text) > SHOWN_LINE)
             found = f"not valid JSON ({err}) in {start!r}, {ONE_A_LINE}"
-            raise refuse(path, line.number, found) from err
+            raise refuse(path, line.number, found, SPLIT_ADVICE) from err
         if not isinstance(value, dict):
             found = f"found a JSON {type(value).__name__}"
-            raise refuse(path, line.number, f"{found}, {ONE_A_LINE}")
+            raise refuse(path, line.number, f"{found}, {ONE_A_LINE}", SPLIT_ADVICE)
         yield line.number, value
 
 
@@ -105,8 +106,20 @@ def describe_uncut(text: str, separator: str) -> str:
     return f"has {found} and {no_mark}" if found else f"has {no_mark}"
 
 
-def refuse(path: Path, number: int, message: str, advice: str = ADVICE) -> DataError:
-    return DataError(f"{path}: line {number}: {message}. {advice}")
+class LineError(DataError):
+    """A line is malformed; its advice is for who can change how the file is read.
+
+    Attributes:
+        found: where, what was found and what was expected, without the advice.
+    """
+
+    def __init__(self, found: str, advice: str) -> None:
+        super().__init__(f"{found}. {advice}")
+        self.found = found
+
+
+def refuse(path: Path, number: int, message: str, advice: str = ADVICE) -> LineError:
+    return LineError(f"{path}: line {number}: {message}", advice)
 
 
 def _decode(raw: bytes, path: Path, number: int) -> str:
