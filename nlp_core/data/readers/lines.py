@@ -18,6 +18,8 @@ SPLIT_ADVICE = (
     "Correct the line; `jq -c '.[]'` splits an array, and --set data.format=... names another "
     "format."
 )
+STANDARD_INPUT = "-"
+"""What other programs read standard input for."""
 MARKS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
 SHOWN_LINE = 40
 """Most characters of a line in an error message."""
@@ -91,10 +93,18 @@ def read_objects(
 
 
 def require_file(path: Path) -> None:
-    """Raise DataError if there is no such file, or a folder of that name."""
-    if not path.is_file():
-        found = "found a folder, expected a file" if path.is_dir() else "no such file"
-        raise DataError(f"{path}: {found}; check its name.")
+    """Raise DataError if there is no such file, or something else of that name."""
+    if path.is_dir():
+        raise DataError(f"{path}: found a folder, expected a file; check its name.")
+    if path.is_file():
+        return
+    is_pipe = path.is_fifo() or str(path) == STANDARD_INPUT
+    if is_pipe or path.exists():
+        raise DataError(
+            f"{path}: found a {'pipe' if is_pipe else 'device'}, expected a file, since it is read "
+            "twice; save what it holds as a file first, and name that."
+        )
+    raise DataError(f"{path}: no such file; check its name.")
 
 
 def describe_uncut(text: str, separator: str) -> str:

@@ -18,7 +18,14 @@ from nlp_core.data.formats.tagged import DOCUMENT_START
 from nlp_core.data.readers.arrow import check_names, read_arrow
 from nlp_core.data.readers.brat import read_brat
 from nlp_core.data.readers.json_array import read_array
-from nlp_core.data.readers.lines import Line, describe_uncut, read_lines, read_objects, refuse
+from nlp_core.data.readers.lines import (
+    Line,
+    describe_uncut,
+    read_lines,
+    read_objects,
+    refuse,
+    require_file,
+)
 from nlp_core.data.readers.orange import drop_types
 from nlp_core.data.readers.spacy_docs import read_docs
 from nlp_core.errors import DataError, plural, suggest
@@ -112,8 +119,7 @@ def check_file(path: Path, form: str | None = None) -> None:
         return
     if form == "brat":
         raise DataError(f"{path}: found a file or nothing, expected a folder of .txt and .ann.")
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; check its name.")
+    require_file(path)
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty; expected at least one row.")
 
