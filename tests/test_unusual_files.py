@@ -28,3 +28,12 @@ def test_what_can_be_read_only_once_is_to_be_saved_first(place: Path, name: str,
 def test_a_file_named_as_standard_input_is_a_file(place: Path) -> None:
     Path("-").write_text("text\tlabel\na\tb\n")
     assert [record.cells["text"] for record in read_records(Path("-"), data())] == ["a"]
+
+
+def test_a_row_without_columns_is_named(place: Path) -> None:
+    Path("a.jsonl").write_text('{"text": "soup"}\n{}\n')
+    message = r"a\.jsonl: line 2: found a row without columns, expected"
+    with pytest.raises(DataError, match=message):
+        list(read_records(Path("a.jsonl"), data(format="jsonl")))
+    with pytest.raises(DataError, match=message):
+        guess_data(Path("a.jsonl"), CLASSIFICATION)

@@ -124,7 +124,11 @@ def test_a_malformed_file_is_refused_with_its_line(
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.jsonl", '{}\n{"text": "a", "label": "x", "text": "b"}\n', "a.jsonl: line 2: found"),
+        (
+            "a.jsonl",
+            '{"b": 1}\n{"text": "a", "label": "x", "text": "b"}\n',
+            "a.jsonl: line 2: found",
+        ),
         ("a.json", '[{"text": "a", "label": "x"}, {"text": "b", "text": "c"}]', "a.json: found"),
     ],
 )

@@ -171,7 +171,9 @@ def read_named(path: Path, form: str) -> Iterator[FileRecord]:
     else:
         records = (FileRecord(cells, [number], path) for number, cells in NAMED[form](path))
     for record in records:
-        if not record.cells or any(cell not in ("", None) for cell in record.cells.values()):
+        if not record.cells:
+            raise record.refuse("found a row without columns, expected texts and labels by name")
+        if any(cell not in ("", None) for cell in record.cells.values()):
             yield record
 
 
