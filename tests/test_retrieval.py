@@ -163,7 +163,6 @@ def test_an_encoder_is_measured_without_training(tmp_path: Path) -> None:
             "line 2: found no column 'passages'. Did you mean 'passage'?",
         ),
         (["index", "faq", "--data", "blank.jsonl", "-o", "x"], "line 2: found no words in"),
-        (["index", "faq", "--data", "spaces.txt", "-o", "x"], "line 3: found no words, expected a"),
         (["index", "faq", "--data", "empty.txt", "-o", "x"], "empty.txt: found only blank lines"),
         (["retrieve", "faq", "faq", "a"], "found no index (index.json is missing)"),
         (["retrieve", "faq", "faq.index"], "expected either queries or --data with -o"),
@@ -182,11 +181,16 @@ def test_mistakes_are_reported(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("blank.jsonl").write_text('{"passage": "a b"}\n{"passage": " "}\n')
-    Path("spaces.txt").write_text("a b\n\n   \n")
     Path("empty.txt").write_text("\n\n")
     assert message in fail(capsys, *arguments)
     assert not Path("x").exists()
     assert not Path("x.tsv").exists()
+
+
+def test_lines_of_white_space_are_no_passages(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("spaces.txt").write_text("a b\n\n   \n\t\nc d\n")
+    main(["index", "faq", "--data", "spaces.txt", "-o", "spaces.index"])
+    assert "spaces.index: 2 passages" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ from nlp_core.errors import DataError, plural, suggest
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
 SHOWN_FILES = 5
+WHOLE_LINE = "\0"
+"""The separator of a file of texts, which no line has."""
 FOLDERS = ("brat", "arrow")
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """Names of the columns of CoNLL-U."""
@@ -186,7 +188,8 @@ def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[in
 def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     if not quoted:
         for line in _read_table(path, separator):
-            if any(cells := line.text.split(separator)):
+            is_blank = separator == WHOLE_LINE and not line.text.strip()
+            if any(cells := line.text.split(separator)) and not is_blank:
                 yield line.number, cells
         return
     csv.field_size_limit(LONGEST_CELL)
