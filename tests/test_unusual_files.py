@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from nlp_core.data.guess import guess_data
+from nlp_core.data.guess import guess_data, guess_texts
 from nlp_core.data.readers.lines import require_file
-from nlp_core.data.readers.records import read_records
+from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.errors import DataError
-from nlp_core.kinds import CLASSIFICATION
+from nlp_core.kinds import CLASSIFICATION, TAGGING
 from tests.user_files import data
 
 
@@ -37,3 +37,30 @@ def test_a_row_without_columns_is_named(place: Path) -> None:
         list(read_records(Path("a.jsonl"), data(format="jsonl")))
     with pytest.raises(DataError, match=message):
         guess_data(Path("a.jsonl"), CLASSIFICATION)
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.txt", "a.conll"])
+def test_line_ends_of_old_programs_are_named(place: Path, name: str) -> None:
+    mark = {"a.csv": ",", "a.conll": " "}.get(name, "\t")
+    lines = [mark.join(cells) for cells in [("text", "label"), ("a film", "b"), ("c", "d")]]
+    if name == "a.jsonl":
+        lines = ['{"text": "a", "label": "b"}', '{"text": "c", "label": "d"}']
+    Path(name).write_bytes("\r".join([*lines, ""]).encode())
+    message = r"found CR at the ends of lines, .* expected LF or CR LF; convert the file"
+    with pytest.raises(DataError, match=message):
+        _read(Path(name))
+
+
+def _read(path: Path) -> list[FileRecord]:
+    if path.suffix == ".txt":
+        return list(read_records(path, guess_texts(path)))
+    kind = TAGGING if path.suffix == ".conll" else CLASSIFICATION
+    return list(read_records(path, guess_data(path, kind).data))
+
+
+def test_a_quoted_cell_keeps_its_line_ends(place: Path) -> None:
+    Path("a.csv").write_bytes(b'"a\rfilm",b')
+    (record,) = read_records(
+        Path("a.csv"), data(format="csv", texts=["1"], label="2", header=False)
+    )
+    assert record.cells == {"1": "a\rfilm", "2": "b"}

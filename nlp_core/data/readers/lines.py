@@ -25,6 +25,7 @@ SHOWN_LINE = 40
 """Most characters of a line in an error message."""
 DECIMAL_COMMA = re.compile(r"^(\s*[+-]?(?:0|\d+(?=,(?!\d{3}\s*$)))),(\d+\s*)$")
 """Of a number such as 3,5; 1,234 may be a thousand and more."""
+QUOTED = re.compile(r'"[^"]*"')
 write_point = partial(DECIMAL_COMMA.sub, r"\1.\2")
 """Write a number with a decimal comma with a point, and other text as it is."""
 
@@ -83,6 +84,7 @@ def read_objects(
         except RepeatedKeyError as err:
             raise refuse(path, line.number, f"{err}, expected it once") from err
         except ValueError as err:
+            check_ends(line, path)
             start = line.text[:SHOWN_LINE] + " ..." * (len(line.text) > SHOWN_LINE)
             found = f"not valid JSON ({err}) in {start!r}, {ONE_A_LINE}"
             raise refuse(path, line.number, found, SPLIT_ADVICE) from err
@@ -105,6 +107,15 @@ def require_file(path: Path) -> None:
             "twice; save what it holds as a file first, and name that."
         )
     raise DataError(f"{path}: no such file; check its name.")
+
+
+def check_ends(line: Line, path: Path) -> None:
+    """Raise DataError if all lines of a file seem to be one, since CR without LF ends them."""
+    if line.number == 1 and "\n" not in line.end and "\r" in QUOTED.sub("", line.text):
+        raise DataError(
+            f"{path}: found CR at the ends of lines, as old programs write it, expected LF or CR "
+            "LF; convert the file, for example with `tr '\\r' '\\n' < FILE > NEW`."
+        )
 
 
 def describe_uncut(text: str, separator: str) -> str:
