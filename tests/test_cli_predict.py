@@ -39,6 +39,38 @@ def test_a_text_alone_is_not_taken_for_a_list_of_letters(trained: Path) -> None:
         Predictor(TrainedModel.open(trained / "out")).predict("soup")
 
 
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([None], "input 1: found None of the type NoneType, expected a text or a list of texts"),
+        (["soup", 1], "input 2: found 1 of the type int"),
+        ([["soup", 2.5]], "input 1: found 2.5 of the type float"),
+        ([b"soup"], "input 1: found b'soup' of the type bytes"),
+        ([{"text": "soup"}], "input 1: found {'text': 'soup'} of the type dict"),
+        (None, "predict: found a NoneType, expected a list of inputs"),
+    ],
+)
+def test_what_is_no_text_is_named(
+    trained: Path,
+    inputs: Any,  # Any: what a caller may pass
+    message: str,
+) -> None:
+    predictor = Predictor(TrainedModel.open(trained / "out"))
+    for call in (predictor.predict, predictor.embed):
+        with pytest.raises(ConfigError) as caught:
+            call(inputs)
+        assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("least", [2, -0.1, float("nan"), "x"])
+def test_a_threshold_that_is_no_probability_is_an_error(
+    trained: Path,
+    least: Any,  # Any: what a caller may pass
+) -> None:
+    with pytest.raises(ConfigError, match=r"found .*, expected a number from 0 to 1, or 'auto'"):
+        Predictor(TrainedModel.open(trained / "out"), abstain_below=least)
+
+
 def test_a_file_keeps_its_cells_and_an_archive_stays(
     trained: Path, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

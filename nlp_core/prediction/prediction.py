@@ -124,7 +124,8 @@ def name_answers(
 def read_input(
     item: Input, idx: int, data: DataConfig, tokenize: Callable[[str], list[str]]
 ) -> UserExample:
-    """Return the example of an input; a wrong number of texts is a ConfigError."""
+    """Return the example of an input; a wrong number or type of texts is a ConfigError."""
+    item = _take_texts(item, idx, data)
     texts = [item] if isinstance(item, str) else list(item)
     if data.has_spans and isinstance(item, str):
         return locate_text([idx], item, data)
@@ -147,6 +148,24 @@ def read_input(
     if data.kind.has_passages:
         return UserExample([idx], [], {}, raw=texts)
     return cut_texts([idx], texts, data, tokenize)
+
+
+def _take_texts(item: object, idx: int, data: DataConfig) -> Input:
+    """Return what a caller of Python gave, which is a text or a list of texts."""
+    if isinstance(item, str):
+        return item
+    is_list = isinstance(item, Iterable) and not isinstance(item, bytes | Mapping)
+    parts = list(cast(Iterable[str], item)) if is_list else [item]
+    texts: list[object] = [*parts]
+    if data.kind.has_history and len(parts) > 1 and isinstance(parts[1], list | tuple):
+        texts[1:2] = parts[1]  # the earlier turns
+    if odd := [text for text in texts if not isinstance(text, str)]:
+        name = type(odd[0]).__name__
+        raise ConfigError(
+            f"input {idx + 1}: found {odd[0]!r:.80} of the type {name}, expected a text or a list "
+            "of texts; leave out what has no text."
+        )
+    return cast(list[str], parts)
 
 
 def _read_turn(item: Input, idx: int, tokenize: Callable[[str], list[str]]) -> UserExample:

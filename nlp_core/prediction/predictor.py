@@ -1,6 +1,6 @@
 """Predict with a trained model: a list of inputs in, a list of predictions out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -64,7 +64,8 @@ class Predictor:
             gets a label, unless there is one out of scope: `auto`.
 
     Raises:
-        ConfigError: the model does not choose one label, or training chose no threshold.
+        ConfigError: the model does not choose one label, training chose no threshold, or the one
+            given is not from 0 to 1.
     """
 
     def __init__(
@@ -93,8 +94,8 @@ class Predictor:
                 or, where each token gets a tag, texts or lists of tokens.
 
         Raises:
-            ConfigError: the inputs are not a list, one has more or fewer texts than the model
-                reads, or a context has no words.
+            ConfigError: the inputs are not a list, one is neither a text nor a list of texts or
+                has more or fewer than the model reads, or a context has no words.
         """
         return self.predict_examples(self._read_all(inputs))
 
@@ -245,6 +246,9 @@ class Predictor:
         self.require_texts_alone()
         if isinstance(inputs, str):
             raise UsageError("predict: found a text, expected a list of inputs: [text].")
+        if not isinstance(inputs, Iterable):
+            name = type(inputs).__name__
+            raise UsageError(f"predict: found a {name}, expected a list of inputs: [text].")
         return [read_input(item, idx, self.data, self.tokenize) for idx, item in enumerate(inputs)]
 
     def answer(self, questions: Sequence[Question], advance: Advance = ignore) -> list[Prediction]:

@@ -93,7 +93,8 @@ class TrainedModel:
         """Return the least confidence of an answer.
 
         Raises:
-            UsageError: the model does not choose one label, or training chose no threshold.
+            UsageError: the model does not choose one label, training chose no threshold, or the
+                one given is not from 0 to 1.
         """
         kind = self.task.kind
         chooses = kind.has_label and kind.has_classes and not kind.has_several_labels
@@ -103,6 +104,11 @@ class TrainedModel:
                 "chooses a label for a text or a pair of texts."
             )
         if abstain_below != "auto":
+            if not isinstance(abstain_below, int | float) or not 0 <= abstain_below <= 1:
+                raise UsageError(
+                    f"--abstain-below: found {abstain_below!r}, expected a number from 0 to 1, or "
+                    "'auto'."
+                )
             return float(abstain_below)
         if self.calibration is None:
             raise UsageError(
