@@ -94,6 +94,18 @@ def test_an_output_named_parquet_is_refused_if_the_data_are_not(
     assert not Path("p.parquet").exists()
 
 
+@pytest.mark.parametrize("ending", [".gz", ".ZIP"])
+def test_an_output_is_not_named_as_an_archive(
+    trained: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    target = f"p.tsv{ending}"
+    call = ["predict", str(trained / "out"), "--data", str(trained / "dev.tsv"), "-o", target]
+    message = fail(capsys, *call)
+    assert f"{target}: -o: found a name that ends in {ending}, expected one of a plain" in message
+    assert "name it p.tsv and compress it afterwards" in message
+    assert not Path(target).exists()
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [

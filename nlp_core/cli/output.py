@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+PACKED = (".gz", ".zip")
+
 
 def add_set(parser: argparse.ArgumentParser, example: str = "layers.lstm.hidden_dim=64") -> None:
     """Add the option --set; `example` is a change that the command allows."""
@@ -46,11 +48,17 @@ def add_plugin(parser: argparse.ArgumentParser) -> None:
 
 
 def check_output(target: Path, source: Path, option: str = "-o") -> None:
-    """Raise UsageError if a command would overwrite the file that it reads, or an archive."""
+    """Raise UsageError if a file would overwrite what is read or an archive, or is named as one."""
     if target.resolve() == source.resolve():
         raise UsageError(f"{target}: {option} names the file that is read; name another one.")
     if is_archive(target):  # what is read may have been unpacked from it
         raise UsageError(f"{target}: {option} names a ZIP or gzip file; name another file.")
+    if target.suffix.lower() in PACKED:
+        raise UsageError(
+            f"{target}: {option}: found a name that ends in {target.suffix}, expected one of a "
+            f"plain file, since the output is not compressed; name it {target.stem} and compress "
+            "it afterwards."
+        )
 
 
 def check_writable(target: Path, option: str) -> None:
