@@ -300,3 +300,9 @@ def test_mistakes_are_named_before_any_training(
     with pytest.raises(SystemExit):
         main(["verify", "sample", "--draw-seed", "2"])
     assert "--draw-seed is the seed of --draw" in capsys.readouterr().err
+    neither = "verify: found no table and no --draw, expected one of them; name a table of grid/"
+    both = "verify: found both the table 'sample' and --draw, expected one of them; leave out one"
+    for options, message in {(): neither, ("sample", "--draw", "2"): both}.items():
+        with pytest.raises(SystemExit):
+            main(["verify", *options])
+        assert message in capsys.readouterr().err

@@ -90,7 +90,10 @@ def run(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     """Raise UsageError for arguments that do not fit together."""
     if (options.table is None) == (options.draw is None):
-        raise UsageError("reglue verify: expected either a table or --draw COUNT.")
+        both = options.table is not None
+        found = f"both the table '{options.table}' and --draw" if both else "no table and no --draw"
+        advice = "leave out one of them" if both else "name a table of grid/, or --draw COUNT"
+        raise UsageError(f"reglue verify: found {found}, expected one of them; {advice}.")
     if options.draw is not None and options.draw < 1:
         raise UsageError(f"reglue verify: --draw: found {options.draw}, expected 1 or more.")
     if options.draw is not None and (options.cells or options.seed):
