@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import numpy as np
 import pytest
 
 from nlp_core.cli import main
@@ -92,6 +93,16 @@ def test_an_output_named_parquet_is_refused_if_the_data_are_not(
     call = ["predict", str(trained / "out"), "--data", str(trained / "dev.tsv"), "-o", "p.parquet"]
     assert "p.parquet: found a name that says parquet, but this model's data" in fail(capsys, *call)
     assert not Path("p.parquet").exists()
+
+
+def test_a_model_of_a_table_can_read_a_text_on_each_line(trained: Path) -> None:
+    Path("t.txt").write_text('a polite waiter\nthe "bill\n')
+    whole = ["--set", "data.header=false", "--set", "data.texts.0=1"]
+    main(["predict", str(trained / "out"), "--data", "t.txt", "-o", "p.txt", *whole])
+    rows = [line.split("\t") for line in Path("p.txt").read_text().splitlines()]
+    assert [row[:2] for row in rows] == [["a polite waiter", "staff"], ['the "bill', "price"]]
+    main(["embed", str(trained / "out"), "--data", "t.txt", "-o", "p.npy", *whole])
+    assert len(np.load("p.npy")) == 2
 
 
 @pytest.mark.parametrize("ending", [".gz", ".ZIP"])
