@@ -112,7 +112,7 @@ def test_an_output_is_not_named_as_an_archive(
     target = f"p.tsv{ending}"
     call = ["predict", str(trained / "out"), "--data", str(trained / "dev.tsv"), "-o", target]
     message = fail(capsys, *call)
-    assert f"{target}: -o: found a name that ends in {ending}, expected one of a plain" in message
+    assert f"{target}: -o: found a name that ends in {ending}, expected that of a plain" in message
     assert "name it p.tsv and compress it afterwards" in message
     assert not Path(target).exists()
 

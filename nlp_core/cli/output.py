@@ -55,7 +55,7 @@ def check_output(target: Path, source: Path, option: str = "-o") -> None:
         raise UsageError(f"{target}: {option} names a ZIP or gzip file; name another file.")
     if target.suffix.lower() in PACKED:
         raise UsageError(
-            f"{target}: {option}: found a name that ends in {target.suffix}, expected one of a "
+            f"{target}: {option}: found a name that ends in {target.suffix}, expected that of a "
             f"plain file, since the output is not compressed; name it {target.stem} and compress "
             "it afterwards."
         )

@@ -36,6 +36,7 @@ from nlp_core.data.readers.lines import describe_uncut, read_lines, write_points
 from nlp_core.data.readers.orange import find_used
 from nlp_core.data.readers.records import (
     CONLLU,
+    WHOLE_LINE,
     FileRecord,
     check_file,
     name_label,
@@ -93,7 +94,7 @@ def guess_texts(path: Path) -> DataConfig:
     if path.suffix.lower() == ".txt":
         check_rows(path)
         # a text never contains this separator
-        whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
+        whole = {"texts": ["1"], "header": False, "separator": WHOLE_LINE, "quoted": False}
         return _build(CLASSIFICATION, {"format": "tsv", "label": NO_LABEL, **whole})
     check_rows(path)
     values: dict[str, Any] = {"format": guess_format(path, CLASSIFICATION)}
