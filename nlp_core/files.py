@@ -184,6 +184,11 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             shutil.rmtree(left, ignore_errors=True)
 
 
+def name_local(path: Path) -> str:
+    """Return a path that pyarrow does not take for an address, as it would `run:1/a`."""
+    return os.path.join(os.curdir, path)
+
+
 def name_database(path: Path) -> str:
     """Return the address of an SQLite file as SQLAlchemy reads it.
 

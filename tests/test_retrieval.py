@@ -53,6 +53,12 @@ def place(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGLUE_CACHE", str(trained / "cache"))
 
 
+def test_an_index_may_have_a_colon_in_its_path(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["index", "faq", "--data", "pairs.tsv", "-o", "col:on/faq"])
+    main(["retrieve", "faq", "col:on/faq", "which parcel ship ?"])
+    assert capsys.readouterr().out
+
+
 def test_the_file_is_understood() -> None:
     data = json.loads(Path("model.json").read_text())["data"]
     assert (data["kind"], data["texts"], data["label"]) == ("retrieval", ["query", "passage"], "")

@@ -137,7 +137,7 @@ def test_folders_are_compared_by_what_they_measured_or_by_a_file(
     assert "moved: found other rows" in fail(capsys, "compare", "held", "moved")
     stored_in = place / "held" / "predictions.parquet"
     stored_in.write_bytes(b"cut off")
-    assert "found no parquet file" in fail(capsys, "compare", "short", "held")
+    assert "found no readable parquet file; it is" in fail(capsys, "compare", "short", "held")
     stored_in.unlink()
     assert "no such file; train the model again" in fail(capsys, "compare", "short", "held")
     (place / "c.tsv").write_text("a bed\tx\na dish\ty\n" * 5)

@@ -89,7 +89,7 @@ def test_traits_are_the_same_bytes_and_values_again(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rte.parquet"
     path.write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r"rte\.parquet: found no parquet file .*audit rte --keep"):
+    with pytest.raises(DataError, match=r"rte\.parquet: found no readable .*audit rte --keep"):
         read_traits(path, "dev")
     pq.write_table(pa.table({"split": ["dev"]}), path)
     with pytest.raises(DataError, match="found other columns or no digest"):

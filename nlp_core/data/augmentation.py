@@ -18,6 +18,7 @@ from nlp_core.config.teaching import AlterationConfig
 from nlp_core.data.split_column import RawText, TextColumn
 from nlp_core.data.task import Split, Task, draw_share
 from nlp_core.errors import DataError
+from nlp_core.files import name_local
 from nlp_core.kinds import GROUP, LABEL, LABELS
 
 MASK = "[MASK]"
@@ -218,10 +219,10 @@ class Texts(NamedTuple):
 
 def read_texts(task: Task, *, further: str | None, alteration: AlterationConfig | None) -> Texts:
     """Read the training texts, those of a `further` split, and altered copies of the first."""
-    table, begins = pq.ParquetFile(task.folder / f"{TRAIN}.parquet").read(), [0]
+    table, begins = pq.ParquetFile(name_local(task.folder / f"{TRAIN}.parquet")).read(), [0]
     if further:
         begins.append(len(table))
-        more = pq.ParquetFile(task.folder / f"{further}.parquet").read()
+        more = pq.ParquetFile(name_local(task.folder / f"{further}.parquet")).read()
         table = append_split(table, more, [*task.targets])
     if alteration:
         begins.append(len(table))

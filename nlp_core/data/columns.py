@@ -11,6 +11,7 @@ from nlp_core.config.column import SYMBOLS, TOKEN_VECTORS
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.tokenization import Tokenizer
 from nlp_core.data.written_text import choose_words, count_words
+from nlp_core.files import name_local
 from nlp_core.kinds import ANSWERS, GROUP, HISTORY, LABEL, LABELS, OUTPUT, TAGS, TREE, Form, Kind
 
 # Fixed, because the size of a row group shows in the bytes and bounds the memory.
@@ -48,7 +49,7 @@ def write_columns(path: Path, schema: pa.Schema, rows: Iterable[Values], rows_a_
     """Write rows to a parquet file, a row group at a time, and return how many there are."""
     values, num_rows = iter(rows), 0
     with pq.ParquetWriter(
-        path,
+        name_local(path),
         schema,
         version="2.6",
         data_page_version="1.0",

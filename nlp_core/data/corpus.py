@@ -20,7 +20,7 @@ from nlp_core.data.readers.lines import Line, parse_json, read_lines, refuse
 from nlp_core.data.split_column import RawText
 from nlp_core.data.task import Split, Task, list_footnotes, read_task
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.files import MANIFEST, digest_file, digest_json
+from nlp_core.files import MANIFEST, digest_file, digest_json, name_local
 from nlp_core.kinds import MASKED, MASKED_LANGUAGE_MODEL
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class Corpus:
 
     def open(self, split: str) -> pq.ParquetFile:
         """Open a split; its row groups are the shards."""
-        return pq.ParquetFile(self.folder / f"{split}.parquet")
+        return pq.ParquetFile(name_local(self.folder / f"{split}.parquet"))
 
     def count_shards(self, split: str) -> int:
         with self.open(split) as file:
@@ -154,7 +154,7 @@ class _ShardWriter:
     def __init__(self, folder: Path, name: str) -> None:
         self.name, self.rows, self._bytes, self._shards = name, 0, 0, 0
         self._path = folder / f"{name}.parquet"
-        self._writer = pq.ParquetWriter(self._path, SCHEMA, compression="zstd")
+        self._writer = pq.ParquetWriter(name_local(self._path), SCHEMA, compression="zstd")
         self._waiting: list[Document] = []
         self._waiting_bytes = 0
 

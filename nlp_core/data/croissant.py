@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import DatasetConfig, DigestConfig, FileConfig, MemberConfig
 from nlp_core.data.source import Places
-from nlp_core.files import MANIFEST
+from nlp_core.files import MANIFEST, name_local
 
 TERMS = (
     "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format "
@@ -155,7 +155,7 @@ def _describe_records(split: str, path: Path) -> Entity:
                 "source": {"fileObject": {"@id": path.name}, "extract": {"column": column.name}},
                 **_describe_type(column.type),
             }
-            for column in pq.read_schema(path)
+            for column in pq.read_schema(name_local(path))
         ],
     }
 

@@ -47,7 +47,7 @@ from nlp_core.data.readers.records import (
 from nlp_core.data.readers.user import read_examples
 from nlp_core.data.token_guess import Guess, guess_scheme, guess_tokens
 from nlp_core.errors import DataError, plural
-from nlp_core.files import CHUNK
+from nlp_core.files import CHUNK, name_local
 from nlp_core.kinds import CLASSIFICATION, LABEL, SPAN, TAGGING, Kind
 
 SHOWN_LABELS = 6
@@ -118,7 +118,7 @@ def check_rows(path: Path) -> None:
 def count_rows(path: Path, data: DataConfig) -> int:
     """Estimate the number of examples: lines, gaps between sentences, questions."""
     if data.format == "parquet":
-        return int(pq.read_metadata(path).num_rows)
+        return int(pq.read_metadata(name_local(path)).num_rows)
     if data.format == "conll":
         with path.open("rb") as file:
             blank = (not line.strip() for line in file)

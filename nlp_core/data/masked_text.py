@@ -29,6 +29,7 @@ from nlp_core.data.window import (
 )
 from nlp_core.data.word_piece import PieceSet
 from nlp_core.errors import ConfigError, DataError
+from nlp_core.files import name_local
 
 
 class Masked(NamedTuple):
@@ -263,7 +264,7 @@ def read_running_text(folder: Path, unknown: str) -> Iterator[Sequence[str]]:
             f"{folder}: found the kind {task.kind}, expected language_model, such as "
             "data/processed/wikitext2; name one in the encoder's 'measured_on'."
         )
-    table = pq.read_table(folder / f"{task.report_split}.parquet", columns=["text"])
+    table = pq.read_table(name_local(folder / f"{task.report_split}.parquet"), columns=["text"])
     document: list[str] = []
     for text in table.column("text").to_pylist():
         if TITLE.match(text) and document:

@@ -22,7 +22,7 @@ from nlp_core.config.dataset import TRAIN
 from nlp_core.data.batching import locate_rows
 from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.task import Answers, Split, Task
-from nlp_core.files import MANIFEST, digest_file, replacing, write_json
+from nlp_core.files import MANIFEST, digest_file, name_local, replacing, write_json
 from nlp_core.kinds import TAGS
 
 SOFT = "soft"
@@ -85,7 +85,7 @@ class SoftLabels:
 
     def read(self, folder: Path) -> dict[str, SoftColumn]:
         """Return the numbers of all members, by target."""
-        file = pq.ParquetFile(folder / TRAIN_FILE)
+        file = pq.ParquetFile(name_local(folder / TRAIN_FILE))
         found: dict[str, SoftColumn] = {}
         for target, width in self.widths.items():
             names = [name_column(k, target) for k in range(len(self.teachers))]
@@ -143,12 +143,12 @@ def write_answers(path: Path, scores: Mapping[str, Sequence[np.ndarray]]) -> Non
         for target, rows in scores.items()
     }
     with replacing(path) as temporary:
-        pq.write_table(pa.table(columns), temporary, compression="zstd")
+        pq.write_table(pa.table(columns), name_local(temporary), compression="zstd")
 
 
 def append_answers(table: pa.Table, member: int, path: Path) -> pa.Table:
     """Return the training texts with what one more member of the ensemble says."""
-    answers = pq.ParquetFile(path).read()
+    answers = pq.ParquetFile(name_local(path)).read()
     for target in answers.column_names:
         table = table.append_column(name_column(member, target), answers.column(target))
     return table
@@ -159,7 +159,7 @@ def write_taught_task(task: Task, folder: Path, train: pa.Table, soft: SoftLabel
     for path in sorted(task.folder.glob("*.parquet")):
         if path.name != TRAIN_FILE:
             shutil.copyfile(path, folder / path.name)
-    pq.write_table(train, folder / TRAIN_FILE, compression="zstd")
+    pq.write_table(train, name_local(folder / TRAIN_FILE), compression="zstd")
     manifest = read_mapping(task.folder / MANIFEST) | {SOFT: soft.describe()}
     manifest["splits"][TRAIN]["sha256"] = digest_file(folder / TRAIN_FILE)
     manifest["splits"][TRAIN]["rows"] = len(train)

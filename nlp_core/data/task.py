@@ -26,7 +26,7 @@ from nlp_core.data.split_column import (
 from nlp_core.data.stored_column import Passages, StoredColumns, read_columns
 from nlp_core.data.written_text import number_outputs
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import MANIFEST, check_digest, digest_json
+from nlp_core.files import MANIFEST, check_digest, digest_json, name_local
 from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, OUTPUT, SENTENCES, TREE, Kind
 from reglue_runtime.tree import write_tree
 from reglue_runtime.writing import write_words
@@ -264,7 +264,7 @@ def read_split_file(
         has_raw: whether unchanged texts are read too, into memory.
     """
     where = where or str(path)
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(name_local(path)) as file:
         names = file.schema_arrow.names
         texts = [name for name in names if name.startswith(("tokens", SYMBOLS))]
         values = [name for name in names if name.startswith(VALUES)]

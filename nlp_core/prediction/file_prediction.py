@@ -20,7 +20,7 @@ from nlp_core.data.readers.lines import refuse
 from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.data.readers.user import UserExample, parse_record
 from nlp_core.errors import DataError, UsageError
-from nlp_core.files import format_cells, replacing, write_text
+from nlp_core.files import format_cells, name_local, replacing, write_text
 from nlp_core.prediction.prediction import Prediction
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.split_prediction import Advance
@@ -217,16 +217,16 @@ def _write_parquet(
     first = next(chunks, [])
     if not first:
         return 0
-    schema, number = pq.read_schema(source), 0
+    schema, number = pq.read_schema(name_local(source)), 0
     # a time of Python has microseconds
     exact = [field.name for field in schema if "time64[ns]" in str(field.type)]
-    kept = pq.read_table(source, columns=exact) if exact else None
+    kept = pq.read_table(name_local(source), columns=exact) if exact else None
     for name in first[0][1]:
         found = pa.array([columns[name] for _, columns in first]).type
         # no label at all in the first rows says nothing of the others
         inner = pa.float64() if name.startswith("confidence") else item
         schema = schema.append(pa.field(name, pa.list_(inner) if found == NO_ITEMS else found))
-    with pq.ParquetWriter(target, schema) as writer:
+    with pq.ParquetWriter(name_local(target), schema) as writer:
         for chunk in chain([first], chunks):
             number += len(chunk)
             values = [record.cells | columns for record, columns in chunk]

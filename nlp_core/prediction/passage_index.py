@@ -17,7 +17,14 @@ from nlp_core.data.guess import guess_texts
 from nlp_core.data.readers.lines import LineError
 from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.errors import DataError, UsageError, suggest
-from nlp_core.files import check_digest, digest_file, format_cells, replacing_folder, write_json
+from nlp_core.files import (
+    check_digest,
+    digest_file,
+    format_cells,
+    name_local,
+    replacing_folder,
+    write_json,
+)
 from nlp_core.prediction.search import Vectors
 
 NOTE = "index.json"
@@ -136,7 +143,7 @@ def write_index(
         _load_faiss().write_index(index, str(folder / VECTORS))
         lines, cells = zip(*kept.values(), strict=True)
         table = pa.table([pa.array(lines), pa.array(texts), pa.array(cells)], schema=SCHEMA)
-        pq.write_table(table, folder / PASSAGES, compression="zstd")
+        pq.write_table(table, name_local(folder / PASSAGES), compression="zstd")
         note = {"format": FORMAT_VERSION, "weights": retriever.weights, "passages": len(texts)}
         note["digests"] = {name: digest_file(folder / name) for name in (VECTORS, PASSAGES)}
         write_json(folder / NOTE, note)
@@ -196,7 +203,7 @@ class PassageIndex:
             check_digest(folder / name, digest, remedy="build it again with `reglue index`")
         try:
             index = _load_faiss().read_index(str(folder / VECTORS))
-            passages = pq.read_table(folder / PASSAGES, schema=SCHEMA)
+            passages = pq.read_table(name_local(folder / PASSAGES), schema=SCHEMA)
         except (OSError, RuntimeError, pa.ArrowInvalid) as err:
             raise DataError(
                 f"{folder}: found a broken index ({err}); build it again with `reglue index`."

@@ -17,7 +17,7 @@ from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.columns import TYPES
 from nlp_core.data.scope import OUT_OF_SCOPE
 from nlp_core.data.task import Split, Task, join_answers
-from nlp_core.files import replacing
+from nlp_core.files import name_local, replacing
 from nlp_core.heads.span import SpanHead
 from nlp_core.kinds import ANSWERS, LABEL, TAGS, Kind
 from nlp_core.metrics import Predictions, measure
@@ -219,7 +219,7 @@ def write_predictions(
                 columns["score"] = pa.array(list(item.score), pa.list_(pa.float64()))
             tables.append(pa.table(columns))
     with replacing(path) as temporary:
-        pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
+        pq.write_table(pa.concat_tables(tables), name_local(temporary), compression="zstd")
 
 
 def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value, ids, choices

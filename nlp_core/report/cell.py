@@ -17,7 +17,7 @@ from nlp_core.config.params import EAGER, CellConfig, ExperimentConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.task import Task
 from nlp_core.errors import DataError
-from nlp_core.files import digest_json
+from nlp_core.files import digest_json, name_local
 from nlp_core.metrics import Predictions
 from nlp_core.report.results import CellResult, Provenance, RunDigests, TaskSplits, read_record
 
@@ -162,9 +162,9 @@ def read_predictions(path: Path, task: CellTask | Task, stage: str) -> Iterator[
     if not path.exists():
         raise DataError(f"{path}: no such file; {remedy}.")
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(name_local(path))
     except (pa.ArrowInvalid, OSError) as error:  # Arrow raises both for bytes that are not its own
-        found = "found no parquet file, so that it was damaged"
+        found = "found no readable parquet file; it is damaged"
         raise DataError(f"{path}: {found}; {remedy}.") from error
     needed = ("split", "selection", "target", "prediction")
     if missing := [name for name in needed if name not in table.column_names]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nlp_core.config.base import HISTORY, SEED, name_predictions
 from nlp_core.errors import DataError
-from nlp_core.files import replacing
+from nlp_core.files import name_local, replacing
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import Predictions
 from nlp_core.metrics.ranking import ALMOST_SURE
@@ -68,7 +68,7 @@ def write_examples(
     }
     whole = whole.replace_schema_metadata({FACTS: json.dumps(facts, sort_keys=True)})
     with replacing(path) as temporary:
-        pq.write_table(whole, temporary, compression="zstd", compression_level=19)
+        pq.write_table(whole, name_local(temporary), compression="zstd", compression_level=19)
 
 
 def _list_seeds(seed: int, size: int) -> pa.Array:
@@ -78,7 +78,7 @@ def _list_seeds(seed: int, size: int) -> pa.Array:
 def _read_seed(path: Path, seed: int, name: str, task: CellTask, splits: Sequence[str]) -> pa.Table:
     if not path.exists():  # earlier code kept no predictions of exports
         raise DataError(f"{path}: no such file; make the cell again.")
-    table = pq.read_table(path)
+    table = pq.read_table(name_local(path))
     table = table.filter(pc.is_in(table["split"], pa.array(splits)))
     size = len(table)
     columns: dict[str, pa.Array] = {

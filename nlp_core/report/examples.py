@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from nlp_core.config.pretraining import BEFORE, FRESH
 from nlp_core.errors import DataError
+from nlp_core.files import name_local
 from nlp_core.kinds import KINDS, LABEL, TAGS
 from nlp_core.metrics import Predictions, has_metric, measure
 from nlp_core.report.cell import CellTask
@@ -148,9 +149,11 @@ def read_runs(path: Path) -> list[Runs]:
 def _read_table(path: Path) -> pa.Table:
     remedy = "take the committed file from Git again, or measure the cell again"
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(name_local(path))
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: the file is damaged: found no parquet file; {remedy}.") from error
+        raise DataError(
+            f"{path}: found no readable parquet file; it is damaged; {remedy}."
+        ) from error
     if FACTS not in (table.schema.metadata or {}):
         found = "found no facts about its tasks, so it is not what the evaluate stage writes"
         raise DataError(f"{path}: {found}; {remedy}.")

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from nlp_core.config.base import read_mapping
 from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import UsageError
+from nlp_core.files import name_local
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import Predictions, is_lower_better, measure
 from nlp_core.prediction.trained_folder import PREDICTIONS, RUN, read_trained_folder
@@ -100,7 +101,7 @@ def read_measured_run(folder: Path, plugins: Sequence[Path] = ()) -> MeasuredRun
     }
     split = "test" if "test" in splits else "dev"
     file = note["files"].get(split) or f"a part of {note['files']['train']}"
-    ids = pq.read_table(folder / PREDICTIONS, columns=["split", "id"])
+    ids = pq.read_table(name_local(folder / PREDICTIONS), columns=["split", "id"])
     # runs of two seeds hold out other rows of one file, whose labels may be equal
     numbers = ids.filter(pc.field("split") == split)["id"].to_pylist()
     rows, kind = f"{split} {file} {numbers}", found.data.kind.name

@@ -28,7 +28,7 @@ from nlp_core.data.soft_labels import (
 )
 from nlp_core.data.task import Task, read_split_file, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import digest_json, replacing, replacing_folder
+from nlp_core.files import digest_json, name_local, replacing, replacing_folder
 from nlp_core.models.plan import ModelPlan
 from nlp_core.prediction.split_prediction import score_split
 from nlp_core.prediction.trained_model import TrainedModel
@@ -151,7 +151,7 @@ def _teach_seed(
     trained = TrainedModel.open(teacher.cell.folder, seed=seed, task=teacher.task.name)
     trained.model.to(processes.device)
     with replacing(work / f"{processes.rank}-{TRAIN_FILE}") as temporary:
-        pq.write_table(texts.table, temporary)
+        pq.write_table(texts.table, name_local(temporary))
         split = read_split_file(temporary, teacher.task.kind, teacher.task.targets)
     log.info("teach task=%s seed=%d rows=%d", teacher.name, seed, len(split))
     plan = teacher.plan

@@ -19,7 +19,7 @@ from nlp_core.data.audit.audit import Audit
 from nlp_core.data.audit.key import SplitKeys, split_words
 from nlp_core.data.audit.unit import list_sorts, list_units
 from nlp_core.errors import DataError
-from nlp_core.files import replacing
+from nlp_core.files import name_local, replacing
 
 FOLDER = Path("results/traits")
 DATA = b"data"
@@ -75,16 +75,16 @@ def list_traits(audit: Audit) -> pa.Table:
 
 def write_traits(path: Path, table: pa.Table) -> None:
     with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", compression_level=19)
+        pq.write_table(table, name_local(temporary), compression="zstd", compression_level=19)
 
 
 def read_traits(path: Path, split: str) -> Traits:
     """Read the traits of a split; raise DataError if the file is not what the audit writes."""
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(name_local(path))
         found = "found other columns or no digest of the data"
     except (pa.ArrowException, OSError) as err:
-        table, found = None, f"found no parquet file ({str(err).splitlines()[0]})"
+        table, found = None, f"found no readable parquet file ({str(err).splitlines()[0]})"
     if table is None or DATA not in (table.schema.metadata or {}) or table.schema != SCHEMA:
         raise DataError(
             f"{path}: {found}, expected traits of examples; take the committed file from Git "

@@ -10,6 +10,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.user import read_examples
 from nlp_core.data.split_column import list_openers
+from nlp_core.files import name_local
 from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, OUTPUT, TAGS, TREE, Kind
 
 ROWS_A_BATCH = 4096
@@ -34,7 +35,7 @@ class Row(NamedTuple):
 
 def read_processed_rows(path: Path, kind: Kind) -> Iterator[Row]:
     """Yield the rows of a split of a processed task."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(name_local(path)) as file:
         names = file.schema_arrow.names
         texts = [name for name in kind.column_names if name.startswith("text") and name in names]
         texts = texts or kind.tokens

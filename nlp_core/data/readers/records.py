@@ -30,6 +30,7 @@ from nlp_core.data.readers.lines import (
 from nlp_core.data.readers.orange import drop_types
 from nlp_core.data.readers.spacy_docs import read_docs
 from nlp_core.errors import DataError, plural, suggest
+from nlp_core.files import name_local
 
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
@@ -143,7 +144,7 @@ def read_records(path: Path, data: DataConfig) -> Iterator[FileRecord]:
 
 def read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: cells
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(name_local(path)) as file:
             check_names(file.schema_arrow.names, path)
             batches = file.iter_batches(ROWS_A_BATCH)
             yield from enumerate(chain.from_iterable(item.to_pylist() for item in batches), start=1)
