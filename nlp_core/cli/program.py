@@ -120,12 +120,22 @@ def main(arguments: list[str] | None = None) -> None:
             the reader of the output went away.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    _open_closed_streams()
     try:
         with exit_on_error():
             _run(_parse(arguments))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(EXIT_BROKEN_PIPE) from None
+
+
+def _open_closed_streams() -> None:
+    """Let a standard stream that the caller closed (`>&-`) read or write nothing."""
+    for name in ("stdin", "stdout", "stderr"):  # in this order they get the numbers 0, 1 and 2
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDONLY if name == "stdin" else os.O_WRONLY)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
 
 
 def _run(options: argparse.Namespace) -> None:
