@@ -1,5 +1,6 @@
 """Standard streams that are closed or full."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nlp_core.cli import main
-from tests.user_commands import trained
+from tests.user_commands import fail, trained
 
 __all__ = ["trained"]
 
@@ -37,3 +38,18 @@ def test_a_mistake_keeps_its_exit_code_without_a_stream(closed: str, shown: str)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(shown)
+
+
+@pytest.mark.parametrize("is_buffered", [True, False])
+def test_a_full_output_is_named(
+    trained: Path,
+    is_buffered: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    buffering = -1 if is_buffered else 0
+    with io.TextIOWrapper(open("/dev/full", "wb", buffering)) as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        monkeypatch.setattr(sys, "stdin", io.StringIO("soup\n"))
+        message = fail(capsys, "predict", str(trained / "out"))
+    assert "error: standard output: No space left on device. Make space" in message

@@ -9,6 +9,7 @@ imports no command, since torch takes seconds.
 import argparse
 import ast
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from nlp_core.errors import (
+    FULL,
     NlpCoreError,
     UsageError,
     describe_os_error,
@@ -125,7 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
         with exit_on_error():
             _run(_parse(arguments))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         raise SystemExit(EXIT_BROKEN_PIPE) from None
 
 
@@ -156,7 +158,26 @@ def _run(options: argparse.Namespace) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.filename is None and _is_output_lost(error):
+            error.filename = "standard output"
+            _drop_output()
         raise NlpCoreError(describe_os_error(error)) from error
+
+
+def _is_output_lost(error: OSError) -> bool:
+    """Return whether an error without a file is one of standard output."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    # with PYTHONUNBUFFERED=1 nothing is left to flush
+    is_raw = isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase)
+    return is_raw and error.errno in FULL
+
+
+def _drop_output() -> None:
+    """Let the end of the process lose what was printed, without a further error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
