@@ -100,17 +100,28 @@ def show_origins(text: str) -> str:
 
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def describe_os_error(error: OSError) -> str:
     """Return which file could not be read or written, why, and what to do if the disk is full."""
     reason = " ".join(str(error.strerror or error).split())
+    if error.errno in DENIED and isinstance(error.filename, str):
+        return f"{error.filename}: {_describe_denial(error.filename)}"
     text = f"{error.filename or 'a file'}: {reason}."
     if error.errno in FULL or any(os.strerror(code) in reason for code in FULL):
         text += (
             " Make space on the disk and run the same command again; nothing half-written counts."
         )
     return text
+
+
+def _describe_denial(name: str) -> str:
+    folder = os.path.dirname(name) or os.curdir
+    is_seen = os.access(folder, os.X_OK)
+    if is_seen and (not os.path.lexists(name) or os.access(name, os.R_OK)):
+        return "you have no permission to write there; change the permissions or name another."
+    return "you have no permission to read it; change the permissions or name another."
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Write files whole or not at all, with the same bytes for the same content."""
 
-import errno
 import hashlib
 import json
 import math
@@ -12,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from nlp_core.errors import DataError, UsageError
+from nlp_core.errors import FULL, DataError, UsageError
 
 Json = Mapping[str, object]
 CHUNK = 1 << 20
@@ -92,6 +91,34 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
+def check_writable(path: Path, option: str = "", *, is_folder: bool = False) -> None:
+    """Raise UsageError if no file, or no folder, can be written at a path.
+
+    Args:
+        option: the command-line option that names the path, for the message.
+    """
+    lead = f"{path}: {option}: " if option else f"{path}: "
+    sort = "folder" if is_folder else "file"
+    if not is_folder and os.path.isdir(path):
+        raise UsageError(f"{path}: {option or 'it'} names a folder; name a file.")
+    for parent in path.parents:
+        if os.path.lexists(parent) and not os.path.isdir(parent):
+            raise UsageError(f"{lead}{parent} is a file, not a folder; name another {sort}.")
+    place = path.resolve()
+    if not os.path.exists(place) or os.path.isfile(place) or is_folder:  # else a device or a pipe
+        folder = next((parent for parent in place.parents if os.path.isdir(parent)), place)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            which = "the folder" if folder == place.parent else f"the folder {folder}"
+            raise UsageError(
+                f"{lead}cannot be written: {which} is read-only for you; name another {sort}."
+            )
+    if os.path.exists(place) and not os.access(place, os.W_OK):
+        raise UsageError(
+            f"{lead}cannot be overwritten: the {sort} is write-protected; name another {sort}, or "
+            "change its permissions."
+        )
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to `path`; rename it on success, remove it on failure.
@@ -99,10 +126,9 @@ def replacing(path: Path) -> Iterator[Path]:
     Of a link, its target is replaced. A device or a pipe stays, and gets the content.
 
     Raises:
-        IsADirectoryError: `path` is a folder.
+        UsageError: `path` is a folder, or nothing can be written there.
     """
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    check_writable(path)
     if path.exists() and not path.is_file():
         with tempfile.TemporaryDirectory() as folder:
             temporary = Path(folder, path.name)
@@ -110,14 +136,29 @@ def replacing(path: Path) -> Iterator[Path]:
             with temporary.open("rb") as source, path.open("wb") as target:
                 shutil.copyfileobj(source, target)
         return
-    path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part{os.getpid()}")
+    place = path.resolve()
+    temporary = place.with_name(f".{place.name}.part{os.getpid()}")
+    with _naming(path, temporary):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            os.replace(temporary, place)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path, temporary: Path) -> Iterator[None]:
+    """Let an error of a temporary path, or of a full disk, name the path that the user gave."""
     try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        name = str(error.filename or "")
+        if name.startswith(str(temporary)):
+            error.filename = f"{path}{name.removeprefix(str(temporary))}"
+        elif not name and error.errno in FULL:
+            error.filename = str(path)
+        raise
 
 
 @contextmanager
@@ -139,8 +180,10 @@ def check_replaceable(folder: Path, *, marker: str, name: str, option: str, forc
         force: whether to replace a folder of the same kind.
 
     Raises:
-        UsageError: the folder holds something else, or its own kind and `force` is not set.
+        UsageError: the folder holds something else, or its own kind and `force` is not set, or it
+            cannot be written.
     """
+    check_writable(folder, option, is_folder=True)
     place = folder.resolve()  # as when it is replaced: a/.. exists although a does not
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
@@ -160,28 +203,32 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield an empty temporary folder next to `path`, which it replaces on success.
 
     If `path` is a link, its target is replaced.
+
+    Raises:
+        UsageError: no folder can be written there.
     """
-    path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part{os.getpid()}")
-    former = path.with_name(f".{path.name}.old.part{os.getpid()}")
+    check_writable(path, is_folder=True)
+    place = path.resolve()
+    temporary = place.with_name(f".{place.name}.part{os.getpid()}")
+    former = place.with_name(f".{place.name}.old.part{os.getpid()}")
     for left in (temporary, former):
         shutil.rmtree(left, ignore_errors=True)
-    temporary.mkdir()
-    try:
-        yield temporary
-        # a kill while the old folder is deleted must not leave half of it in its place
-        if path.exists():
-            os.replace(path, former)
+    with _naming(path, temporary):
+        temporary.mkdir(parents=True)
         try:
-            os.replace(temporary, path)
-        except BaseException:  # an interrupt too must not cost the old folder
-            if former.exists() and not path.exists():
-                os.replace(former, path)
-            raise
-    finally:
-        for left in (temporary, former):
-            shutil.rmtree(left, ignore_errors=True)
+            yield temporary
+            # a kill while the old folder is deleted must not leave half of it in its place
+            if place.exists():
+                os.replace(place, former)
+            try:
+                os.replace(temporary, place)
+            except BaseException:  # an interrupt too must not cost the old folder
+                if former.exists() and not place.exists():
+                    os.replace(former, place)
+                raise
+        finally:
+            for left in (temporary, former):
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def name_local(path: Path) -> str:

@@ -73,7 +73,10 @@ PAIRS += ["--set", "data.label=other"]
         ([*PREDICT, "{ragged}"], "line 3: found 3 columns separated by '\\t', expected 2"),
         ([*PREDICT, "{taken}"], "line 2: found a column 'prediction'"),
         ([*PREDICT, "{dev}", "--confidence-of", "foot"], "Did you mean 'food'"),
-        (["predict", "{out}", "-o", "{dev}/x", "--data", "{dev}"], "File exists"),
+        (
+            ["predict", "{out}", "-o", "{dev}/x", "--data", "{dev}"],
+            "is a file, not a folder",
+        ),
         (["predict", "gone", "--data", "{dev}", "-o", "p.tsv"], "found no trained model"),
         (["test", "{out}", "--data", "{dev}", "--set", "layers.lstm.hidden_dim=3"], "is trained"),
         ([*TRAIN, "--dev", "{empty}"], "the file is empty"),

@@ -1,4 +1,5 @@
 import errno
+import os
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -80,3 +81,14 @@ def test_a_full_disk_is_one_paragraph(error: OSError, capsys: pytest.CaptureFixt
     assert shown.startswith("error: ")
     assert "Make space on the disk and run the same command again" in shown
     assert "Make space" not in describe_os_error(PermissionError(13, "Permission denied", "b"))
+
+
+def test_a_file_without_permission_is_plainly_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.tsv"
+    path.touch()
+    error = PermissionError(errno.EACCES, "Permission denied", str(path))
+    assert f"{path}: you have no permission to write there;" in describe_os_error(error)
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.R_OK)
+    assert f"{path}: you have no permission to read it;" in describe_os_error(error)

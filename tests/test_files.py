@@ -1,10 +1,13 @@
 """Files that are written whole: their digests, their digits, and the paths that they take."""
 
+import errno
 import json
 import math
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import date
 from pathlib import Path
 
@@ -133,8 +136,26 @@ def test_a_pipe_gets_the_content_and_stays(tmp_path: Path) -> None:
 
 def test_a_folder_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     for folder in (tmp_path, Path()):
-        with pytest.raises(IsADirectoryError), replacing(folder):
+        with pytest.raises(UsageError, match="names a folder"), replacing(folder):
             pass
+
+
+@pytest.mark.parametrize("replace", [replacing, replacing_folder])
+def test_an_error_names_the_path_that_the_user_gave(
+    replace: Callable[[Path], AbstractContextManager[Path]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match="denied") as caught, replace(Path("m")) as temporary:
+        raise PermissionError(errno.EACCES, "denied", str(temporary / "a"))
+    assert caught.value.filename == "m/a"
+    with pytest.raises(OSError, match="full") as caught, replace(Path("m")):
+        raise OSError(errno.ENOSPC, "full")
+    assert caught.value.filename == "m"
+    with pytest.raises(OSError, match="denied") as caught, replace(Path("m")):
+        raise PermissionError(errno.EACCES, "denied", "read.tsv")
+    assert caught.value.filename == "read.tsv"
 
 
 def test_other_bytes_than_recorded_are_an_error(tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
             "--lengths: found 9000 words in 64 texts, at most 100000",
         ),
         (["--csv", "."], ".: --csv names a folder; name a file"),
-        (["--svg", f"{__file__}/x.svg"], f"x.svg: --svg: {__file__} is no folder"),
+        (["--svg", f"{__file__}/x.svg"], f"x.svg: --svg: {__file__} is a file, not"),
     ],
 )
 def test_a_wrong_option_is_an_error_before_anything_is_timed(

@@ -239,7 +239,10 @@ def test_a_place_for_no_zip_is_named_before_anything_is_predicted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    for path, message in [(tmp_path, "names a folder"), (tmp_path / "file/a.zip", "is no folder")]:
+    for path, message in [
+        (tmp_path, "names a folder"),
+        (tmp_path / "file/a.zip", "is a file, not a folder"),
+    ]:
         with pytest.raises(SystemExit) as caught:
             main(["submit", *ALL, "-o", str(path)])
         assert caught.value.code == 2

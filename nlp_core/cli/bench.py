@@ -21,7 +21,6 @@ from rich.table import Table
 from nlp_core.cli.output import (
     add_plugin,
     check_output,
-    check_writable,
     open_console,
     print_json,
     show_log,
@@ -139,7 +138,6 @@ def _check(options: argparse.Namespace) -> None:
     targets = {"--csv": options.csv, "--svg": options.svg}
     for option, target in targets.items():
         if target is not None:
-            check_writable(target, option)
             check_output(target, options.texts or options.data or Path(), option)
     if (options.texts is None) == (options.against is None):
         raise UsageError("bench: expected one of --texts FILE and --against FOLDER.")

@@ -9,14 +9,11 @@ Examples:
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO, get_args
+from typing import get_args
 
 from nlp_core.data.conversion import Conversion, Form
 from nlp_core.data.tagging_scheme import PREFIXES
-from nlp_core.errors import DataError
 from nlp_core.files import replacing
 
 GROUP = "train on your own file"
@@ -48,25 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     conversion = Conversion(options.form, options.scheme_from, options.scheme_to)
     lines = conversion.rewrite(options.source)
-    with _writing(options.target) as out:
+    target = options.target
+    # line ends stay as they are
+    with replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as out:
         out.writelines(lines)
     sys.stderr.write(
         f"{options.target}: sentences {conversion.sentences}, entities {conversion.entities}, "
         f"comment lines kept {conversion.comments}\n"
     )
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[TextIO]:
-    """Open a file that takes the name `path` when all was written; line ends stay as they are.
-
-    Raises:
-        DataError: the path is a folder, or the file system refuses it.
-    """
-    if path.is_dir():
-        raise DataError(f"{path}: found a folder, expected the name of a file to write.")
-    try:
-        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as out:
-            yield out
-    except OSError as err:
-        raise DataError(f"{path}: cannot be written: {err.strerror}; name another file.") from err

@@ -25,7 +25,7 @@ from nlp_core.data.guess import count_rows, guess_data
 from nlp_core.data.user_task import check_form
 from nlp_core.encoders.folder import find_encoder, read_size
 from nlp_core.errors import UsageError
-from nlp_core.files import write_text
+from nlp_core.files import check_writable, write_text
 from nlp_core.training.user_model import check_model
 
 GROUP = "train on your own file"
@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     output: Path = options.output
+    check_writable(output, "-o")
     if output.exists() and not options.force:
         raise UsageError(f"{output}: the file exists; name another one, or use --force.")
     has_choices = options.template == MULTIPLE_CHOICE

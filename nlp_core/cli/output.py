@@ -15,6 +15,7 @@ from rich.table import Table
 
 from nlp_core.data.archive import is_archive
 from nlp_core.errors import UsageError
+from nlp_core.files import check_writable
 from nlp_core.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def add_plugin(parser: argparse.ArgumentParser) -> None:
 
 
 def check_output(target: Path, source: Path, option: str = "-o") -> None:
-    """Raise UsageError if a file would overwrite what is read or an archive, or is named as one."""
+    """Raise UsageError if a file cannot be written, or would overwrite what is read."""
+    check_writable(target, option)
     if target.resolve() == source.resolve():
         raise UsageError(f"{target}: {option} names the file that is read; name another one.")
     if is_archive(target):  # what is read may have been unpacked from it
@@ -59,15 +61,6 @@ def check_output(target: Path, source: Path, option: str = "-o") -> None:
             f"plain file, since the output is not compressed; name it {target.stem} and compress "
             "it afterwards."
         )
-
-
-def check_writable(target: Path, option: str) -> None:
-    """Raise UsageError if no file can be written there, before the work for it starts."""
-    if target.is_dir():
-        raise UsageError(f"{target}: {option} names a folder; name a file.")
-    for parent in target.parents:
-        if parent.exists() and not parent.is_dir():
-            raise UsageError(f"{target}: {option}: {parent} is no folder; name another file.")
 
 
 def join_command(words: Sequence[object]) -> str:

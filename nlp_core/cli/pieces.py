@@ -9,12 +9,12 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from nlp_core.cli.output import check_output, check_writable, print_json
+from nlp_core.cli.output import check_output, print_json
 from nlp_core.data.guess import check_rows
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.word_piece import learn_tokenizer, read_pieces
 from nlp_core.errors import UsageError
-from nlp_core.files import write_text
+from nlp_core.files import check_writable, write_text
 
 GROUP = "train on your own file"
 PLACE = 11

@@ -67,6 +67,8 @@ def run(options: argparse.Namespace) -> None:
             "predict: found --json on a terminal, expected --data FILE and -o FILE, or texts from "
             "a pipe."
         )
+    if options.data is not None:
+        check_output(options.output, options.data)
     predictor = open_predictor(options, abstain_below=options.abstain_below)
     if options.data is None:
         predictor.require_texts_alone()
@@ -75,7 +77,6 @@ def run(options: argparse.Namespace) -> None:
         else:
             _read_lines(predictor, options.confidence_of, as_json=options.json)
         return
-    check_output(options.output, options.data)
     rows = predict_file(predictor, options.data, options.output, options.confidence_of)
     if options.json:
         print_json({"output": str(options.output), "rows": rows})

@@ -14,7 +14,7 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from nlp_core.cli.output import check_output, check_writable, open_console, print_json
+from nlp_core.cli.output import check_output, open_console, print_json
 from nlp_core.config.model import ModelConfig, read_model
 from nlp_core.errors import UsageError
 from nlp_core.files import write_text
@@ -42,7 +42,6 @@ def run(options: argparse.Namespace) -> None:
     config = read_model(options.model)
     nodes = describe_plan(plan_model(config, where=str(options.model)))
     if options.svg is not None:
-        check_writable(options.svg, "--svg")
         check_output(options.svg, options.model, "--svg")
         if options.svg.suffix.lower() != ".svg":
             raise UsageError(f"--svg: found '{options.svg}', expected a name that ends in .svg.")

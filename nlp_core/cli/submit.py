@@ -10,8 +10,9 @@ from pathlib import Path
 
 from rich.table import Table
 
-from nlp_core.cli.output import check_writable, open_console, print_json, show_log
+from nlp_core.cli.output import open_console, print_json, show_log
 from nlp_core.config.params import read_params
+from nlp_core.files import check_writable
 from nlp_core.report.submission import write_submission
 
 GROUP = "reproduce tables"

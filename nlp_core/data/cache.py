@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from nlp_core.files import replacing_folder
+from nlp_core.files import check_writable, replacing_folder
 
 VARIABLE = "REGLUE_CACHE"
 
@@ -29,6 +29,7 @@ def keep(sort: str, key: str, make: Callable[[Path], None]) -> Path:
     if folder.is_dir():
         return folder
     lock = find_cache() / "locks" / key
+    check_writable(lock, VARIABLE)
     lock.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(lock):
         if not folder.is_dir():

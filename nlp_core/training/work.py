@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from nlp_core.errors import TrainingError
-from nlp_core.files import digest_file, write_json
+from nlp_core.files import check_writable, digest_file, write_json
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.processor import measure_peak, name_processor
 from nlp_core.training.determinism import find_device
@@ -29,6 +29,7 @@ def locked(work: Path, what: str) -> Iterator[None]:
     Raises:
         TrainingError: another process holds it.
     """
+    check_writable(work, is_folder=True)
     work.mkdir(parents=True, exist_ok=True)
     try:
         held = FileLock(work / "lock", blocking=False).acquire()
