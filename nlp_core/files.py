@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nlp_core.errors import FULL, DataError, UsageError
@@ -138,8 +138,7 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     place = path.resolve()
     temporary = place.with_name(f".{place.name}.part{os.getpid()}")
-    with _naming(path, temporary):
-        place.parent.mkdir(parents=True, exist_ok=True)
+    with _naming(path, temporary), _making_parents(place):
         try:
             yield temporary
             os.replace(temporary, place)
@@ -158,6 +157,20 @@ def _naming(path: Path, temporary: Path) -> Iterator[None]:
             error.filename = f"{path}{name.removeprefix(str(temporary))}"
         elif not name and error.errno in FULL:
             error.filename = str(path)
+        raise
+
+
+@contextmanager
+def _making_parents(place: Path) -> Iterator[None]:
+    """Make the folders above a path; if the body fails, remove those that are empty."""
+    missing = [parent for parent in place.parents if not parent.exists()]
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):  # another process may use them
+            for parent in missing:
+                parent.rmdir()
         raise
 
 
@@ -213,8 +226,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     former = place.with_name(f".{place.name}.old.part{os.getpid()}")
     for left in (temporary, former):
         shutil.rmtree(left, ignore_errors=True)
-    with _naming(path, temporary):
-        temporary.mkdir(parents=True)
+    with _naming(path, temporary), _making_parents(place):
+        temporary.mkdir()
         try:
             yield temporary
             # a kill while the old folder is deleted must not leave half of it in its place

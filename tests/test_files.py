@@ -158,6 +158,24 @@ def test_an_error_names_the_path_that_the_user_gave(
     assert caught.value.filename == "read.tsv"
 
 
+@pytest.mark.parametrize("replace", [replacing, replacing_folder])
+def test_a_failure_removes_only_the_folders_that_it_made(
+    replace: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(ZeroDivisionError), replace(tmp_path / "a/b/c/d"):
+        raise ZeroDivisionError
+
+    def fail_late() -> None:
+        with replace(tmp_path / "a/kept/d"):
+            (tmp_path / "a/kept/other").touch()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_late()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "kept", "other"]
+
+
 def test_other_bytes_than_recorded_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("a")
