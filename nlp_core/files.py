@@ -99,6 +99,8 @@ def check_writable(path: Path, option: str = "", *, is_folder: bool = False) -> 
     """
     lead = f"{path}: {option}: " if option else f"{path}: "
     sort = "folder" if is_folder else "file"
+    if is_folder:
+        _require_utf8(path)
     if not is_folder and os.path.isdir(path):
         raise UsageError(f"{path}: {option or 'it'} names a folder; name a file.")
     for parent in path.parents:
@@ -245,7 +247,12 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def name_local(path: Path) -> str:
-    """Return a path that pyarrow does not take for an address, as it would `run:1/a`."""
+    """Return a path that pyarrow does not take for an address, as it would `run:1/a`.
+
+    Raises:
+        UsageError: the path is not UTF-8.
+    """
+    _require_utf8(path)
     return os.path.join(os.curdir, path)
 
 
@@ -258,6 +265,13 @@ def name_database(path: Path) -> str:
     if "?" in str(path):
         raise UsageError(f"{path}: found ? in the path of a database; choose a path without it.")
     return f"sqlite:///{path}"
+
+
+def _require_utf8(path: Path) -> None:
+    """Raise UsageError for a name that libraries cannot open."""
+    shown = str(path).encode(errors="backslashreplace").decode()
+    if shown != str(path):
+        raise UsageError(f"{shown}: found a name that is not UTF-8, expected one; choose another.")
 
 
 def ask_git(root: Path, *arguments: str) -> str | None:

@@ -1,6 +1,8 @@
 """Paths as users give them: names with a colon, places where nothing can be written."""
 
+import io
 import os
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,3 +73,33 @@ def test_where_nothing_can_be_written_is_said_before_the_work(
     before = (protected / "kept.tsv").read_bytes(), sorted(protected.rglob("*"))
     assert message.format(place=protected) in fail(capsys, *command.split())
     assert ((protected / "kept.tsv").read_bytes(), sorted(protected.rglob("*"))) == before
+
+
+def test_a_data_file_may_have_a_name_that_is_not_utf_8(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="utf-8"))
+    data = os.fsdecode(b"caf\xe9.tsv")
+    write_tsv(place / data, header="text\tlabel")
+    main(["train", data, "-o", "m", *SHORT])
+    assert "caf\ufffd.tsv" in (place / "m/report.md").read_text()
+    assert "caf\ufffd.tsv" in (place / "m/report.html").read_text()
+    main(["test", "m", "--data", data])
+    main(["predict", "m", "--data", data, "-o", f"p-{data}"])
+    assert len(read_rows(place / f"p-{data}")) == 60
+    assert b"p-caf\xe9.tsv: 60 rows" in shown.getvalue()
+
+
+@pytest.mark.parametrize("command", ["train {}.parquet -o m", "train a.tsv -o {}"])
+def test_another_name_that_is_not_utf_8_is_an_error_before_training(
+    place: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    write_tsv(place / "a.tsv", header="text\tlabel")
+    with (place / f"{name}.parquet").open("wb") as file:
+        pq.write_table(pa.Table.from_pylist(read_rows(place / "a.tsv")), file)
+    arguments = [part.format(name) for part in command.split()]
+    message = fail(capsys, *arguments)
+    assert "found a name that is not UTF-8, expected one; choose another" in message
+    assert not (place / "m").exists()

@@ -122,7 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
             the reader of the output went away.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    _open_closed_streams()
+    _prepare_streams()
     try:
         with exit_on_error():
             _run(_parse(arguments))
@@ -131,13 +131,15 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(EXIT_BROKEN_PIPE) from None
 
 
-def _open_closed_streams() -> None:
-    """Let a standard stream that the caller closed (`>&-`) read or write nothing."""
+def _prepare_streams() -> None:
+    """Let a standard stream that the caller closed read or write nothing; print any file's name."""
     for name in ("stdin", "stdout", "stderr"):  # in this order they get the numbers 0, 1 and 2
         if getattr(sys, name) is None:
             number = os.open(os.devnull, os.O_RDONLY if name == "stdin" else os.O_WRONLY)
             os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files may not be UTF-8
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -46,6 +46,7 @@ def write_run_page(task: Task, folder: Path, title: str, commands: Sequence[str]
     """
     if not task.kind.has_confusion:
         return
+    title, *commands = map(_replace_bytes, [title, *commands])
     sections: list[PageSection] = []
     for found in read_predictions(folder / PREDICTIONS, task, ""):
         split = task.read_split(found.split)
@@ -61,6 +62,10 @@ def write_run_page(task: Task, folder: Path, title: str, commands: Sequence[str]
         f"<style>{STYLE}</style><h1>{escape(title)}</h1>{body}"
         f"<h2>Commands</h2><pre>{listing}</pre></html>\n",
     )
+
+
+def _replace_bytes(text: str) -> str:
+    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _describe_split(task: Task, split: Split, found: Predictions) -> list[PageSection]:
