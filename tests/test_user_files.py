@@ -98,6 +98,7 @@ def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
         ("a.tsv", "text\tlabl\na\tyes\n", "Did you mean 'labl'"),
         ("a.tsv", "text\tlabel\na\t \n", "line 2: found ' ' in 'label'"),
         ("a.tsv", "text\tlabel\n", "found no examples"),
+        ("a.tsv", "a film\tyes\n", "line 1: found no column 'text' in the only row, which names"),
         ("a.tsv", "", "the file is empty"),
         ("a.csv", 'text,label\n"a,yes\n', "line 2: unbalanced quotes"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": 3\n', "line 2: not valid JSON"),

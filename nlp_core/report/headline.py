@@ -229,8 +229,8 @@ def _count(tally: Tally) -> list[str]:
     return [str(count) for count in counts]
 
 
-def draw_headline(headline: Headline, *, file_format: str = "svg") -> bytes:
-    """Return a dot for each compared number, and a bar for each table's counts.
+def draw_headline(headline: Headline) -> bytes:
+    """Return a dot for each compared number, and a bar for each table's counts, as SVG.
 
     The background is transparent, and every color has contrast on white and on black.
     """
@@ -246,7 +246,7 @@ def draw_headline(headline: Headline, *, file_format: str = "svg") -> bytes:
             for label, color in [*COLORS.items(), ("not run", NOT_RUN)]
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
-        return save_figure(figure, file_format)
+        return save_figure(figure)
 
 
 def _style_text() -> dict[str, Any]:  # Any: matplotlib types each key and value

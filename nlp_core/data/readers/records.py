@@ -230,7 +230,7 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
         look = f"Line {first_line} {describe_uncut(first[0], separator)}; see data.format. "
     if not data.header:
         yield FileRecord(dict(zip(names, first, strict=True)), [first_line], path, look=look)
-    width = len(names)
+    width, line = len(names), first_line
     for line, cells in rows:
         if len(cells) != width:
             found = (
@@ -242,6 +242,10 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
             found = "found a quote that is not closed in its line, with quoted: true"
             raise refuse_row(path, line, found)
         yield FileRecord(dict(zip(names, cells, strict=True)), [line], path, look=look)
+    lacking = [name for name in data.texts if name not in names]
+    if data.header and line == first_line and first and lacking:
+        found = f"found no column '{lacking[0]}' in the only row, which names the columns"
+        raise refuse_row(path, first_line, f"{found} (data.header)")
 
 
 def _read_columns(path: Path, data: DataConfig) -> Iterator[FileRecord]:
