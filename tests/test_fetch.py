@@ -123,7 +123,7 @@ def test_without_a_remote_nothing_is_shared(tmp_path: Path) -> None:
     ("names", "message"),
     [
         ([], "arguments are required: TABLE. "),
-        (["sampel"], "params.yaml: unknown table 'sampel'. Did you mean 'sample'?"),
+        (["sampl"], "params.yaml: unknown table 'sampl'. Did you mean 'sample'?"),
         (["sample", "sample_answer_cn"], "Did you mean 'sample_answer_cnn'?"),
     ],
 )
