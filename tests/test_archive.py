@@ -105,7 +105,7 @@ def test_hostile_members_are_errors_and_write_nothing(
 ) -> None:
     with pytest.raises(DataError, match=wanted):
         open_data(_write_hostile(tmp_path, name, mode))
-    assert [*(find_cache() / archive.UNPACKED).iterdir()] == []
+    assert not list((find_cache() / archive.UNPACKED).glob("*"))
     assert not (tmp_path.parent / "x.tsv").exists()
 
 
@@ -122,7 +122,7 @@ def test_bombs_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(archive, "MOST_MEMBERS", 8)
     with pytest.raises(DataError, match="9 members, at most 8 are read"):
         open_data(many)
-    assert [*(find_cache() / archive.UNPACKED).iterdir()] == []
+    assert not list((find_cache() / archive.UNPACKED).glob("*"))
 
 
 def test_damaged_and_other_archives_are_errors(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import torch
 
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data import user_task
 from nlp_core.data.user_task import Cut, read_user_task
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
+from nlp_core.training import run
 from tests.user_commands import fail, trained
 from tests.user_files import SMALL, write_rows, write_tsv
 
@@ -200,16 +200,17 @@ def test_few_tags_are_warned_of(place: Path, capsys: pytest.CaptureFixture[str])
 def test_a_text_that_slows_every_epoch_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user_task, "LONG_TEXT", 50)
+    monkeypatch.setattr(run, "LONG_TEXT", 50)
     rows = ["good soup\tyes", "bad bed\tno"] * 30
     files = {name: tmp_path / f"{name}.tsv" for name in ("train", "dev")}
     for name, text in {"train": "soup " * 200, "dev": "soup " * 20}.items():
         files[name].write_text("\n".join(["text\tlabel", *rows, f"{text}\tyes"]) + "\n")
     section = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}
     config = DataConfig.model_validate(section)
-    read_user_task(files, config, [], name="a", cut=Cut(1))
+    long = read_user_task(files, config, [], name="a", cut=Cut(1))
+    run._warn_of_long_text(long.read_split("train"))
     assert "train found a text of 200 words in row 61, and 5 on average" in caplog.text
-    read_user_task({**files, "train": files["dev"]}, config, [], name="a", cut=Cut(1))
+    run._warn_of_long_text(long.read_split("dev"))
     assert caplog.text.count("found a text of") == 1
 
 

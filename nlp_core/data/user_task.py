@@ -31,8 +31,6 @@ from nlp_core.kinds import LABEL, OUTPUT, TAGS
 
 log = logging.getLogger(__name__)
 
-LONG_TEXT = 5000  # words
-MANY_TIMES = 20  # as long as the average
 
 FEW_TAGS = 2
 MANY_LABELS = 20
@@ -124,22 +122,7 @@ def read_user_task(
                 splits[split] = admit_unseen(splits[split], path, targets, data.out_of_scope)
     for split, examples in splits.items():
         log.info("train split name=%s rows=%d", split, len(examples))
-    _warn_of_long_text(splits["train"])
     return build_user_task(data, targets, name, splits)
-
-
-def _warn_of_long_text(train: Split) -> None:
-    """Log a warning if one text is so long that it decides how long an epoch takes."""
-    for column in train.texts.values():
-        lengths = column.lengths
-        longest, mean = int(lengths.max(initial=0)), float(lengths.mean()) if len(lengths) else 0.0
-        if longest > max(LONG_TEXT, MANY_TIMES * mean):
-            row = int(train.ids[lengths.argmax()]) + 1
-            log.warning(
-                "train found a text of %d words in row %d, and %.0f on average; it slows each "
-                "epoch. Correct the row, or cut long texts: --set data.max_tokens=1000",
-                *(longest, row, mean),
-            )
 
 
 def build_user_task(

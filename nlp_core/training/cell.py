@@ -80,11 +80,11 @@ def read_cell(name: str, params: Params) -> Cell:
     experiment = params.experiments[name]
     start = read_start(name, params)
     init = start.init if start else Path(experiment.init)
-    kind = read_init_kind(init, f"cell '{name}'")
-    if kind not in (VECTORS, ENCODER):
+    found = read_init_kind(init, f"cell '{name}'")
+    if found not in (VECTORS, ENCODER):
         raise ConfigError(
             f"{GRID}/{experiment.table}.yaml: experiments.{name}.init: found '{init}', which holds "
-            f"{kind} data, expected word vectors, such as data/processed/glove, or a pretrained "
+            f"{found} data, expected word vectors, such as data/processed/glove, or a pretrained "
             "encoder."
         )
     folder = Path("data/processed") / experiment.data

@@ -112,10 +112,10 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
     init = Path(config.init)
     if config.is_from_scratch:
         return digest_json(read_mapping(init))
-    kind = read_init_kind(init, f"encoder '{name}'")
-    if kind != "encoder":
+    found = read_init_kind(init, f"encoder '{name}'")
+    if found != "encoder":
         raise ConfigError(
             f"{GRID}/{config.table}.yaml: encoders.{name}.init: found '{init}' with data of kind "
-            f"{kind}, expected a pretrained encoder, such as data/processed/minilm."
+            f"{found}, expected a pretrained encoder, such as data/processed/minilm."
         )
     return digest_init(init)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.augmentation import choose_train
-from nlp_core.data.task import Task
+from nlp_core.data.task import Split, Task
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
 from nlp_core.models.plan import ModelPlan
@@ -23,6 +23,9 @@ from nlp_core.training.start import Start
 from nlp_core.training.task_run import TaskRun, list_selections
 
 log = logging.getLogger(__name__)
+
+LONG_TEXT = 5000  # words
+MANY_TIMES = 20  # as long as the average
 
 
 class FinishedSeed(NamedTuple):
@@ -76,6 +79,19 @@ class Run(ABC):
         """Write predictions or metrics, and the description, next to the model and its history."""
 
 
+def _warn_of_long_text(train: Split) -> None:
+    """Log a warning if one text is so long that it decides how long an epoch takes."""
+    for column in train.texts.values():
+        lengths = column.lengths
+        longest, mean = int(lengths.max(initial=0)), lengths.sum() / max(len(lengths), 1)
+        if longest > max(LONG_TEXT, MANY_TIMES * mean):
+            log.warning(
+                "train found a text of %d words in row %d, and %.0f on average; it slows each "
+                "epoch. Correct the row, or cut long texts with data.max_tokens",
+                *(longest, train.ids[lengths.argmax()] + 1, mean),
+            )
+
+
 def prepare_tasks(
     run: Run, seed: int = 1
 ) -> tuple[GraphModel, dict[str, Featurizer], list[TaskRun]]:
@@ -88,6 +104,8 @@ def prepare_tasks(
         (task, item.train if task.kind.is_auxiliary else choose_train(item.train, run.recipe, seed))
         for task, item in zip(run.tasks, taught, strict=True)
     ]
+    for _, train in trained:
+        _warn_of_long_text(train)
     known = run.start.read_vocabularies(run.plan, seed) if run.start else {}
     featurizers = Featurizer.build_all(run.plan, trained, run.init, known)
     named = {task.name: task.name if run.plan.tasks else None for task in run.tasks}

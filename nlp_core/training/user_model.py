@@ -52,8 +52,9 @@ def read_user_run(
     task = read_user_task(files, config.data, pieces, name=output.name, cut=cut or Cut(seed))
     where = f"{name}: data.metrics"
     check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
-    model = scale_numbers(model, plan, task, start)
-    plan = plan_model(parse_model(model, name), where=name)
+    if task.kind.is_number:
+        model = scale_numbers(model, plan, task, start)
+        plan = plan_model(parse_model(model, name), where=name)
     vectors = start.init if start else init
     return UserRun(
         name=output.name,

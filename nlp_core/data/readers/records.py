@@ -211,7 +211,8 @@ def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[i
 def _read_table(path: Path, separator: str) -> Iterator[Line]:
     """Yield the lines of a file; a first one that only names the separator, for Excel, is empty."""
     for line in read_lines(path):
-        check_ends(line, path)
+        if "\r" in line.text:
+            check_ends(line, path)
         names_separator = line.number == 1 and line.text == f"sep={separator}"
         yield line._replace(text="") if names_separator else line
 
@@ -253,7 +254,8 @@ def _read_columns(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     width = 0
     record = FileRecord({}, [], path)
     for line in read_lines(path):
-        check_ends(line, path)
+        if "\r" in line.text:
+            check_ends(line, path)
         record.block.append(line)
         cells = _split(line, data)
         if cells:
