@@ -5,7 +5,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import ClassVar
 
 EXIT_USER_ERROR = 2
@@ -153,14 +153,19 @@ def exit_on_error() -> Iterator[None]:
     except NlpCoreError as error:
         text = " ".join(show_origins(str(error)).split())
         end = "" if text[-1:] in ".?" else "."
-        sys.stderr.write(f"{error.label}: {text}{end} See {error.page}.\n")
+        _print_error(f"{error.label}: {text}{end} See {error.page}.")
         raise SystemExit(error.exit_code) from None
     except BrokenPipeError:
         raise
     except OSError as error:
         text = show_origins(describe_os_error(error))
-        sys.stderr.write(f"error: {text} See {NlpCoreError.page}.\n")
+        _print_error(f"error: {text} See {NlpCoreError.page}.")
         raise SystemExit(NlpCoreError.exit_code) from None
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
+        _print_error("interrupted")
         raise SystemExit(EXIT_INTERRUPTED) from None
+
+
+def _print_error(text: str) -> None:
+    with suppress(OSError):  # standard error may be a full disk; the exit code still says it
+        sys.stderr.write(f"{text}\n")

@@ -32,9 +32,12 @@ def test_a_closed_stream_reads_or_writes_nothing(
     getattr(sys, name).close()
 
 
-@pytest.mark.parametrize(("closed", "shown"), [("<&- >&-", "error: reglue: unknown"), ("2>&-", "")])
-def test_a_mistake_keeps_its_exit_code_without_a_stream(closed: str, shown: str) -> None:
-    done = run_shell(f"{REGLUE} soup {closed}")
+@pytest.mark.parametrize(
+    ("streams", "shown"),
+    [("<&- >&-", "error: reglue: unknown"), ("2>&-", ""), ("2>/dev/full", "")],
+)
+def test_a_mistake_keeps_its_exit_code_without_a_stream(streams: str, shown: str) -> None:
+    done = run_shell(f"{REGLUE} soup {streams}")
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(shown)
