@@ -168,7 +168,7 @@ def _write(
     number = {word: place for place, word in enumerate(words)}
     tokens = [example.tokens["tokens"] for example in examples]
     found = writer.write(states_BTD, [number_copies(row, number) for row in tokens])
-    items = zip(found.ids.tolist(), found.log_prob.tolist(), tokens, strict=True)
+    items = zip(found.choices.tolist(), found.log_prob.tolist(), tokens, strict=True)
     return [
         {"text": write_words(ids, words, row), "confidence": float(np.exp(log_prob))}
         for ids, log_prob, row in items
@@ -185,7 +185,7 @@ def _write_tree(
     tokens = [example.tokens["tokens"] for example in examples]
     first = OPEN + len(labels)
     found = writer.write(states_BTD, [range(first, first + len(row)) for row in tokens])
-    items = zip(found.ids.tolist(), found.log_prob.tolist(), tokens, strict=True)
+    items = zip(found.choices.tolist(), found.log_prob.tolist(), tokens, strict=True)
     return [
         {
             "tree": write_tree([action for action in ids if action >= 0], labels, row),

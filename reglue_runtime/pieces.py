@@ -79,5 +79,5 @@ class PieceText:
         found = self._writer.write(states_BTD, [range(size) for size in sizes])
         return [
             {"text": join_pieces(self._tokenizer, ids), "confidence": float(np.exp(log_prob))}
-            for ids, log_prob in zip(found.ids.tolist(), found.log_prob.tolist(), strict=True)
+            for ids, log_prob in zip(found.choices.tolist(), found.log_prob.tolist(), strict=True)
         ]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from reglue_runtime.search import STAY
 from reglue_runtime.tree import OPEN, REDUCE, SHIFT, Derivation, count_steps
-from reglue_runtime.writing import STAY
 
 
 class TreeRules:

@@ -1,4 +1,4 @@
-"""Texts that a model writes word by word: from ids to words, and the decoder and its search.
+"""Texts that a model writes word by word: from ids to words, and the decoder.
 
 An id below V, the number of a decoder's symbols, is END, UNKNOWN, or from FIRST on a word of its
 list. V + j is a copy of the token at place j, whose word the list lacks.
@@ -6,7 +6,7 @@ list. V + j is a copy of the token at place j, whose word the list lacks.
 Shape letters: B batch, T tokens, D width of a token, H width of the decoder, V symbols, K
 hypotheses of an example, R all hypotheses (B times K), A choices of a step (V + T), S steps.
 
-Source: as of nlp_core/heads/pointer.py and nlp_core/heads/search.py, whose numbers these are.
+Source: as of nlp_core/heads/pointer.py, whose numbers these are.
 """
 
 import hashlib
@@ -17,10 +17,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from reglue_runtime.search import Written, search
+
 END, UNKNOWN, FIRST = 0, 1, 2
-STAY = -1
-Draw: TypeAlias = Callable[[int, int], float]
-"""Returns the random number, from 0 to 1, of an example and a step."""
 Weights: TypeAlias = Mapping[str, np.ndarray]
 State: TypeAlias = tuple[np.ndarray, ...]
 """Of hypotheses, each array with a row for each of them."""
@@ -75,18 +74,6 @@ def draw_number(seed: int, copies: Sequence[int], step: int) -> float:
     """Return a number from 0 to 1 that depends only on these, so on no batch and no machine."""
     text = f"{seed}:{','.join(map(str, copies))}:{step}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]) / 256**7
-
-
-def choose_nucleus(log_prob_A: np.ndarray, top_p: float, share: float) -> int:
-    """Return the choice at a share of the likeliest choices, whose sum is at least `top_p`.
-
-    Source: Holtzman et al. 2020 (neural text degeneration), section 3.1.
-    """
-    order = np.argsort(-log_prob_A, kind="stable")
-    total = np.cumsum(np.exp(log_prob_A[order].astype(np.float64)))
-    size = int(np.searchsorted(total, top_p * total[-1])) + 1
-    nucleus = total[: min(size, len(total))]
-    return int(order[min(int(np.searchsorted(nucleus, share * nucleus[-1], "right")), size - 1)])
 
 
 class Decoder:
@@ -152,13 +139,6 @@ def _normalise(x: np.ndarray) -> np.ndarray:
     return log_prob
 
 
-class Written(NamedTuple):
-    """Ids of the best answers [B, S], and the log probability of each, [B]."""
-
-    ids: np.ndarray
-    log_prob: np.ndarray
-
-
 class TextSearch(NamedTuple):
     """How texts are chosen; see the options of the head `seq2seq`."""
 
@@ -206,6 +186,46 @@ class TextRules:
         return choice_R
 
 
+class _Hypotheses:
+    """Texts of a batch that several decoders write."""
+
+    def __init__(
+        self,
+        decoders: Sequence[StepDecoder],
+        parts: Sequence[np.ndarray],
+        mask_RT: np.ndarray,
+        copies_RT: np.ndarray,
+        rules: Rules,
+        temperature: float,
+    ) -> None:
+        self._parts = [*zip(decoders, parts, strict=True)]
+        self._mask, self._copies = mask_RT, copies_RT
+        self._rules, self._temperature = rules, temperature
+        self._states = [
+            decoder.read(np.full(len(part), -1), part, decoder.start(part))
+            for decoder, part in self._parts
+        ]
+
+    @property
+    def done(self) -> np.ndarray:
+        return self._rules.done
+
+    def score(self) -> np.ndarray:
+        log_RA = sum(
+            decoder.rate(state[0], part, self._mask, self._copies)
+            for (decoder, part), state in zip(self._parts, self._states, strict=True)
+        )
+        assert isinstance(log_RA, np.ndarray)
+        return _normalise(self._rules.restrict(log_RA) / self._temperature)
+
+    def advance(self, parent_R: np.ndarray, choice_R: np.ndarray) -> None:
+        ids_R = self._rules.advance(parent_R, choice_R)
+        self._states = [
+            decoder.read(ids_R, part, tuple(item[parent_R] for item in state))
+            for (decoder, part), state in zip(self._parts, self._states, strict=True)
+        ]
+
+
 class RuntimeWriter:
     """Writes texts with several decoders, which choose by the product of their probabilities.
 
@@ -244,85 +264,23 @@ class RuntimeWriter:
 
     def write(self, x_BTD: np.ndarray, copies: Sequence[Sequence[int]]) -> Written:
         """Write a text for each example; `copies` are the ids of its tokens."""
-        beam = self._search.beam
+        options = self._search
         mask_BT = np.arange(x_BTD.shape[1]) < np.array([*map(len, copies)])[:, None]
         copies_BT = np.full(mask_BT.shape, END)
         for row, ids in enumerate(copies):
             copies_BT[row, : len(ids)] = ids
-        mask_RT, copies_RT = np.repeat(mask_BT, beam, 0), np.repeat(copies_BT, beam, 0)
-        parts = np.split(np.repeat(x_BTD, beam, 0), len(self._decoders), -1)
-        states = [
-            decoder.read(np.full(len(part), -1), part, decoder.start(part))
-            for decoder, part in zip(self._decoders, parts, strict=True)
-        ]
-        total_BK = np.full((len(x_BTD), beam), -np.inf)
-        total_BK[:, 0] = 0.0
+        mask_RT, copies_RT = (
+            np.repeat(mask_BT, options.beam, 0),
+            np.repeat(copies_BT, options.beam, 0),
+        )
+        parts = np.split(np.repeat(x_BTD, options.beam, 0), len(self._decoders), -1)
         rules = self._begin(mask_RT.sum(1))
-        written_RS = np.empty((total_BK.size, 0), dtype=np.int64)
-        for step in range(rules.max_steps):
-            done_R = rules.done
-            if (done_R | np.isinf(total_BK.ravel())).all():
-                break
-            items = zip(self._decoders, states, parts, strict=True)
-            log_RA = sum(
-                decoder.rate(state[0], part, mask_RT, copies_RT) for decoder, state, part in items
-            )
-            assert isinstance(log_RA, np.ndarray)
-            score_RA = _normalise(rules.restrict(log_RA) / self._search.temperature)
-            score_RA = np.where(done_R[:, None], -np.inf, score_RA.astype(np.float64))
-            parent_R, choice_R, total_BK = self._choose(score_RA, done_R, total_BK, copies, step)
-            written_RS = np.concatenate([written_RS[parent_R], choice_R[:, None]], 1)
-            ids_R = rules.advance(parent_R, choice_R)
-            states = [
-                decoder.read(ids_R, part, tuple(item[parent_R] for item in state))
-                for decoder, part, state in zip(self._decoders, parts, states, strict=True)
-            ]
-        return self._take_best(rules.done, written_RS, total_BK)
-
-    def _choose(
-        self,
-        score_RA: np.ndarray,
-        done_R: np.ndarray,
-        total_BK: np.ndarray,
-        copies: Sequence[Sequence[int]],
-        step: int,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return parents, choices and log probabilities after a step."""
-        batch, beam = total_BK.shape
-        if self._search.top_p is not None:
-            seed, top_p = self._search.seed, self._search.top_p
-            choice_R = np.array(
-                [
-                    STAY
-                    if done
-                    else choose_nucleus(row, top_p, draw_number(seed, copies[place], step))
-                    for place, (row, done) in enumerate(zip(score_RA, done_R, strict=True))
-                ]
-            )
-            rows = np.arange(batch)
-            gained_B = np.where(done_R, 0.0, score_RA[rows, choice_R])
-            return rows, choice_R, total_BK + gained_B[:, None]
-        stay_R1 = np.where(done_R, 0.0, -np.inf)[:, None]
-        num_choices = score_RA.shape[1] + 1
-        each = np.concatenate([score_RA, stay_R1], 1).reshape(batch, beam, num_choices)
-        flat = (each + total_BK[:, :, None]).reshape(batch, -1)
-        best_BK = np.argpartition(-flat, beam - 1, axis=1)[:, :beam]
-        order_BK = np.argsort(-np.take_along_axis(flat, best_BK, 1), axis=1, kind="stable")
-        best_BK = np.take_along_axis(best_BK, order_BK, 1)
-        total_BK = np.take_along_axis(flat, best_BK, 1)
-        parent_R = (best_BK // num_choices + np.arange(batch)[:, None] * beam).ravel()
-        choice_R = (best_BK % num_choices).ravel()
-        stays = np.isinf(total_BK.ravel()) | (choice_R == num_choices - 1)
-        return parent_R, np.where(stays, STAY, choice_R), total_BK
-
-    def _take_best(
-        self, done_R: np.ndarray, written_RS: np.ndarray, total_BK: np.ndarray
-    ) -> Written:
-        length_BK = np.clip((written_RS != STAY).sum(1), 1, None).reshape(total_BK.shape)
-        rank_BK = total_BK / length_BK**self._search.penalty
-        done_BK = done_R.reshape(total_BK.shape)
-        rank_BK = np.where(~done_BK & done_BK.any(1, keepdims=True), -np.inf, rank_BK)
-        best_B = rank_BK.argmax(1)
-        rows = np.arange(len(best_B))
-        ids = written_RS[rows * total_BK.shape[1] + best_B]
-        return Written(ids, total_BK[rows, best_B])
+        return search(
+            _Hypotheses(self._decoders, parts, mask_RT, copies_RT, rules, options.temperature),
+            batch=len(x_BTD),
+            beam=options.beam,
+            max_steps=rules.max_steps,
+            penalty=options.penalty,
+            top_p=options.top_p,
+            draw=lambda place, step: draw_number(options.seed, copies[place], step),
+        )

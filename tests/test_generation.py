@@ -16,13 +16,13 @@ from nlp_core.data.written_text import choose_words, count_words, number_outputs
 from nlp_core.errors import ConfigError
 from nlp_core.heads.generation import SequenceHead
 from nlp_core.metrics import Predictions, measure
+from reglue_runtime.search import choose_nucleus
 from reglue_runtime.writing import (
     END,
     UNKNOWN,
     Decoder,
     RuntimeWriter,
     TextRules,
-    choose_nucleus,
     draw_number,
     number_copies,
     number_words,
@@ -118,7 +118,7 @@ def test_the_runtime_writes_what_the_head_writes(options: dict[str, object]) -> 
     ]
     found = RuntimeWriter(decoders, head.search).write(given.x.numpy(), given.rows)
     ids, chances = write(head, given)
-    assert [[item for item in row if item >= 0] for row in found.ids.tolist()] == ids
+    assert [[item for item in row if item >= 0] for row in found.choices.tolist()] == ids
     torch.testing.assert_close(torch.from_numpy(np.exp(found.log_prob)), chances, rtol=1e-4, atol=0)
     assert all(row[-1] == END and UNKNOWN not in row for row in ids)
 

@@ -12,11 +12,12 @@ from nlp_core.heads.grammar import Grammar, trace
 from nlp_core.heads.parsing import RNNGHead, SequenceParsingHead
 from nlp_core.heads.pointer import PointerDecoder
 from nlp_core.heads.rnng import TreeNetwork
-from nlp_core.heads.search import STAY, search
+from nlp_core.heads.search import search
 from nlp_core.metrics import Predictions, measure
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import plan_model
+from reglue_runtime.search import STAY
 from reglue_runtime.tree import (
     TreeError,
     is_tree,

@@ -41,7 +41,7 @@ def test_the_runtime_writes_the_trees_of_the_head(
     begin = partial(TreeRules, note=note["rules"])
     writer = RuntimeWriter.read(note, tmp_path / note["file"], begin)
     found = writer.write(x.numpy(), [range(5, 5 + size) for size in LENGTHS])
-    pairs = zip(found.ids.tolist(), decoded.prediction.tolist(), strict=True)
+    pairs = zip(found.choices.tolist(), decoded.prediction.tolist(), strict=True)
     for own, expected in pairs:
         assert [item for item in own if item >= 0] == [item for item in expected if item >= 0]
     assert decoded.probability is not None

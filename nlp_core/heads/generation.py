@@ -19,7 +19,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, HeadBatch
 from nlp_core.heads.parsing import ExpertHead
 from nlp_core.heads.pointer import PointerDecoder, State
-from nlp_core.heads.search import BestChoices, sample, search
+from nlp_core.heads.search import BestChoices, search
 from reglue_runtime.writing import FIRST, TextRules, TextSearch, draw_number
 
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -175,15 +175,14 @@ class SequenceHead(ExpertHead):
         repeated = [part.repeat_interleave(beam, 0) for part in parts]
         rows = mask_BT.repeat_interleave(beam, 0), copies_BT.repeat_interleave(beam, 0)
         writer = TextWriter(self.decoders, repeated, *rows, options)
-        steps = options.max_words
-        if options.top_p is None:
-            shape = {"batch": len(mask_BT), "beam": beam, "max_steps": steps}
-            return search(writer, **shape, penalty=options.penalty)
         pairs = zip(copies_BT.tolist(), mask_BT.tolist(), strict=True)
         keys = [[item for item, real in zip(*pair, strict=True) if real] for pair in pairs]
-        return sample(
+        return search(
             writer,
-            max_steps=steps,
+            batch=len(mask_BT),
+            beam=beam,
+            max_steps=options.max_words,
+            penalty=options.penalty,
             top_p=options.top_p,
             draw=lambda place, step: draw_number(options.seed, keys[place], step),
         )

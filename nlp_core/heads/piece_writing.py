@@ -149,8 +149,14 @@ class PretrainedDecoderHead(WritingHead):
         x_RTD, mask_RT = (item.repeat_interleave(self.beam, 0) for item in (x_BTD, mask_BT))
         with torch.no_grad():
             writer = PieceWriter(decoder, x_RTD, mask_RT, self.max_pieces)
-            shape = {"batch": len(mask_BT), "beam": self.beam, "max_steps": self.max_pieces}
-            return search(writer, **shape, penalty=self.penalty).join()
+            found = search(
+                writer,
+                batch=len(mask_BT),
+                beam=self.beam,
+                max_steps=self.max_pieces,
+                penalty=self.penalty,
+            )
+        return found.join()
 
 
 @HEADS.register("label_text")

@@ -17,7 +17,7 @@ from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.blocks.recurrent import RecurrentLayer, read_states
 from nlp_core.heads.grammar import Level, trace
-from nlp_core.heads.search import STAY
+from reglue_runtime.search import STAY
 from reglue_runtime.tree import OPEN, REDUCE, SHIFT
 
 Composition = Literal["bilstm", "sum"]
