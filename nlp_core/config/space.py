@@ -88,7 +88,7 @@ class SearchObjective(NamedTuple):
 
     metric: str
     split: str
-    sign: float
+    direction: int
     """-1 if less is better."""
 
 

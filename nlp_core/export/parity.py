@@ -13,7 +13,7 @@ from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export.real_examples import list_examples
 from nlp_core.kinds import ANSWERS, LABEL, LABELS, OUTPUT, TAGS, TREE
-from nlp_core.metrics import is_lower_better
+from nlp_core.metrics import find_direction
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import HeadScores
 from nlp_core.prediction.prediction import Prediction, name_answers
@@ -173,7 +173,7 @@ def compare(
     )
     both = [score_predictions(trained.task, item)[metric] for item in joined]
     parity = parity._replace(metric=metric, trained=both[0], exported=both[1], predictions=joined)
-    drop = both[1] - both[0] if is_lower_better(metric) else both[0] - both[1]
+    drop = find_direction(metric) * (both[0] - both[1])
     if not drop <= max_drop:  # a nan is as bad as a large one
         raise ExportError(
             f"{trained.name}: {bundle.manifest.variant}: found {metric} {both[1]:.2f} over {size} "

@@ -7,6 +7,7 @@ from nlp_core.metrics.base import (
     Predictions,
     check_metrics,
     check_selecting_metric,
+    find_direction,
     find_metric,
     has_metric,
     is_better,

@@ -119,13 +119,19 @@ def is_lower_better(metric: str) -> bool:
     return metric.startswith(MEASURED_COSTS) if found is None else found.better == "lower"
 
 
+def find_direction(metric: str) -> int:
+    """Return 1 if more of a metric is better, -1 if less is."""
+    return -1 if is_lower_better(metric) else 1
+
+
 def is_in_points(metric: str) -> bool:
     found = find_metric(metric)
     return found is None or found.in_points
 
 
 def is_better(metric: str, score: float, other: float) -> bool:
-    return score < other if is_lower_better(metric) else score > other
+    direction = find_direction(metric)
+    return direction * score > direction * other
 
 
 class MetricCall(NamedTuple):

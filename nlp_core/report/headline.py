@@ -21,7 +21,7 @@ from matplotlib.ticker import MultipleLocator
 
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import replacing, write_text
-from nlp_core.metrics import is_lower_better
+from nlp_core.metrics import find_direction
 from nlp_core.report.comparison import (
     ComparedPart,
     Comparison,
@@ -151,8 +151,8 @@ def _compare(entry: Entry, part: ComparedPart) -> ComparedNumber | None:
     standing = STANDINGS.get(entry.verdict.outcome)
     if standing is None or entry.difference is None:
         return None
-    lower_is_better = is_lower_better(part.config.columns[entry.column])
-    return ComparedNumber(standing, -entry.difference if lower_is_better else entry.difference)
+    direction = find_direction(part.config.columns[entry.column])
+    return ComparedNumber(standing, direction * entry.difference)
 
 
 def update_readme(path: Path, root: Path) -> bool:

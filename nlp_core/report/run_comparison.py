@@ -15,7 +15,7 @@ from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import UsageError
 from nlp_core.files import name_local
 from nlp_core.kinds import KINDS
-from nlp_core.metrics import Predictions, is_lower_better, measure
+from nlp_core.metrics import Predictions, find_direction, measure
 from nlp_core.prediction.trained_folder import PREDICTIONS, RUN, read_trained_folder
 from nlp_core.report.cell import read_predictions
 from nlp_core.report.significance import find_p_values
@@ -202,8 +202,8 @@ def _describe(
     runs: Sequence[MeasuredRun],
 ) -> MetricComparison:
     values = {run.name: measure(run.kind, [metric], run.predictions)[metric] for run in runs}
-    sign = 1 if is_lower_better(metric) else -1
-    ranked = sorted(values, key=lambda name: sign * values[name])
+    direction = find_direction(metric)
+    ranked = sorted(values, key=lambda name: -direction * values[name])
     letters = name_groups(ranked, p_values) if samples else dict.fromkeys(ranked, "")
     intervals = {name: found.interval for name, found in samples.items()}
     differences = []

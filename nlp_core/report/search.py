@@ -45,7 +45,7 @@ def _draw_history(axes: Axes, outcomes: Sequence[Outcome], objective: SearchObje
             scores = [item.score or 0.0 for item in found]
             axes.scatter(numbers, scores, s=18, facecolor=face, edgecolor=edge, label=state)
     finished = [(item.number, item.score) for item in outcomes if item.state == "finished"]
-    choose = max if objective.sign > 0 else min
+    choose = max if objective.direction > 0 else min
     best = list(accumulate((score for _, score in finished if score is not None), choose))
     axes.plot(
         [number for number, _ in finished],

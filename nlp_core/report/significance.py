@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from nlp_core.config.dataset import TRAIN
 from nlp_core.kinds import KINDS, MASKED_LANGUAGE_MODEL
-from nlp_core.metrics import is_in_points, is_lower_better
+from nlp_core.metrics import find_direction, is_in_points
 from nlp_core.report.comparison import Comparison, Entry
 from nlp_core.report.examples import Runs, read_all_runs
 from nlp_core.report.markdown import render_rows
@@ -101,8 +101,8 @@ class _Column:
 
     def describe(self, p_values: Mapping[Pair, float]) -> ColumnFinding:
         first = self.entries[0]
-        sign = 1 if is_lower_better(first.metric) else -1
-        ranked = sorted(self.samples, key=lambda row: sign * self.samples[row].mean)
+        direction = find_direction(first.metric)
+        ranked = sorted(self.samples, key=lambda row: -direction * self.samples[row].mean)
         letters = name_groups(ranked, p_values)
         pairs = combinations(ranked, 2)
         spreads = [measure_spread(self.samples[a], self.samples[b]) for a, b in pairs]

@@ -15,7 +15,7 @@ from torch.profiler import record_function
 
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.errors import TimeLimitError, TrainingError
-from nlp_core.metrics import HONEST, is_better, is_lower_better
+from nlp_core.metrics import HONEST, find_direction, is_better
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.build import Objectives, build_objectives
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
@@ -327,7 +327,7 @@ class Trainer:
     def _keep_best(self, selection: str, scores: Mapping[str, float], epoch: float) -> None:
         """Keep the weights with the best score (the mean over several tasks), or the last ones."""
         metrics = [self.tasks[name].task.metrics[0] for name in self.main_tasks]
-        signs = [-1.0 if is_lower_better(name) else 1.0 for name in metrics]
+        signs = [find_direction(name) for name in metrics]
         values = [scores[name] for name in self.main_tasks]
         signed = sum(s * value for s, value in zip(signs, values, strict=True)) / len(values)
         # accuracy stands for any metric of which more is better

@@ -14,7 +14,7 @@ from torch import Tensor
 from nlp_core.config.base import HISTORY
 from nlp_core.config.space import SearchObjective
 from nlp_core.files import format_line, replacing_folder, write_text
-from nlp_core.metrics import HONEST, is_lower_better
+from nlp_core.metrics import HONEST, find_direction
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import save_model
 from nlp_core.prediction.split_prediction import SplitPredictions, predict
@@ -104,7 +104,7 @@ def _predict_splits(
 
 def find_objective(run: Run) -> SearchObjective:
     metric = run.task.metrics[0]
-    return SearchObjective(metric, run.task.select_split, -1.0 if is_lower_better(metric) else 1.0)
+    return SearchObjective(metric, run.task.select_split, find_direction(metric))
 
 
 def train_trial(
@@ -126,4 +126,4 @@ def train_trial(
     control = RunControl(watch=watch)
     trainer = _build_trainer(run, model, tasks, seed=seed, checkpoint=checkpoint, control=control)
     best = trainer.run().progress.best[HONEST].score
-    return find_objective(run).sign * best
+    return find_objective(run).direction * best

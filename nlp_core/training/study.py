@@ -100,7 +100,7 @@ class Search:
                 trial.number,
                 STATES[trial.state],
                 {path: _decode(self.space.values[path], v) for path, v in trial.params.items()},
-                None if trial.value is None else self.objective.sign * trial.value,
+                None if trial.value is None else self.objective.direction * trial.value,
             )
             for trial in study.trials
             if trial.state.is_finished()
@@ -118,7 +118,7 @@ class Search:
                 f"{self.output}: found no trial that finished; the log names the error of each. "
                 "Narrow the space."
             )
-        return max(finished, key=lambda item: self.objective.sign * (item.score or 0.0))
+        return max(finished, key=lambda item: self.objective.direction * (item.score or 0.0))
 
     def measure_importance(self, study: optuna.Study) -> dict[str, float]:
         """Return the share of each value in the variance of the scores; empty: too few trials."""
@@ -186,9 +186,8 @@ class Search:
             log.warning("search failed trial=%d: %s", trial.number, err)
         else:
             study.tell(trial, score)
-            shown = (
-                f"{self.objective.split} {self.objective.metric}={self.objective.sign * score:.2f}"
-            )
+            measured = self.objective.direction * score
+            shown = f"{self.objective.split} {self.objective.metric}={measured:.2f}"
             log.info("search done trial=%d %s", trial.number, shown)
 
 
