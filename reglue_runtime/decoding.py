@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from reglue_runtime.crf_decoding import CRF
-from reglue_runtime.example import LOCATORS, SENTENCES, ExampleError, InputExample
+from reglue_runtime.example import SENTENCES, ExampleError, InputExample
 from reglue_runtime.pieces import PieceText
-from reglue_runtime.text import EMPTY_TOKEN, Offsets
+from reglue_runtime.text import EMPTY_TOKEN, LOCATORS, Offsets
 from reglue_runtime.tree import OPEN, write_tree
 from reglue_runtime.tree_writing import TreeRules
 from reglue_runtime.writing import RuntimeWriter, number_copies, write_words

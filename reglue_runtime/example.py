@@ -15,20 +15,6 @@ SENTENCES = "sentences"
 a sentence in each line."""
 HISTORY = "text_history"
 """The column of the earlier turns of a dialogue: a list of texts, or of lists of tokens."""
-LOCATORS = {
-    "characters": text.locate_characters,
-    "plain_words": text.locate_plain_words,
-    "spaces": text.locate_spaces,
-    "unicode_words": text.locate_unicode_words,
-}
-SPLITTERS = {
-    "characters": text.split_characters,
-    "plain_words": text.split_plain_words,
-    "spaces": text.split_spaces,
-    "unicode_words": text.split_unicode_words,
-}
-
-
 FEATURES = ("features.", "dense.", "token_dense.", "token_vectors.")
 """How the names of columns besides texts begin."""
 PAIR = {"text_a", "text_b", "tokens_a", "tokens_b"}
@@ -169,7 +155,7 @@ def _build_tokenizer(note: Mapping[str, Any]) -> Callable[[str], list[str]]:
     steps, name = text.read_steps(note["name"])
     if note["substitutions"] is not None:
         return text.add_steps(steps, text.build_rewriter(note["substitutions"]))
-    return text.add_steps(steps, SPLITTERS[name])
+    return text.add_steps(steps, text.SPLITTERS[name])
 
 
 def pad(rows: Sequence[Sequence[Any] | np.ndarray], fill: object, dtype: type) -> np.ndarray:

@@ -110,6 +110,22 @@ def locate_spaces(text: str) -> list[Offsets]:
     return [Offsets(*found.span()) for found in _SPACED.finditer(text)]
 
 
+SPLITTERS: dict[str, Callable[[str], list[str]]] = {
+    "spaces": split_spaces,
+    "plain_words": split_plain_words,
+    "unicode_words": split_unicode_words,
+    "characters": split_characters,
+}
+"""Tokenizers that a bundle has."""
+LOCATORS: dict[str, Callable[[str], list[Offsets]]] = {
+    "spaces": locate_spaces,
+    "plain_words": locate_plain_words,
+    "unicode_words": locate_unicode_words,
+    "characters": locate_characters,
+}
+"""Those of them whose tokens have offsets in the text."""
+
+
 def build_rewriter(substitutions: Sequence[Substitution]) -> Callable[[str], list[str]]:
     """Return the tokenizer that applies substitutions in turn and splits at white space."""
     steps = [(re.compile(pattern, flags), into) for pattern, flags, into in substitutions]

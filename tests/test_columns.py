@@ -9,8 +9,8 @@ import pytest
 from nlp_core.data import columns, split_column
 from nlp_core.data.columns import build_schema, write_rows
 from nlp_core.data.readers.example import Example, Sentence
-from nlp_core.data.tokenization import split_spaces
 from nlp_core.kinds import INTENT_SLOTS, KINDS, MULTI_LABEL, RANKING, REGRESSION, TAGGING
+from reglue_runtime.text import split_spaces
 
 PAIRS = [Example(2, "a b", "c", "1", 0), Example(3, "", "d e ", None, 1)]
 

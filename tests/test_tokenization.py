@@ -4,15 +4,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from nlp_core.data.tokenization import (
-    EMPTY_TOKEN,
-    LOCATORS,
-    TOKENIZERS,
-    split_plain_words,
-    split_spaces,
-    split_words,
-)
+from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, split_words
 from nlp_core.errors import ConfigError
+from reglue_runtime.text import EMPTY_TOKEN, split_plain_words, split_spaces
 
 
 def test_spaces_keep_case_and_drop_nothing_else() -> None:

@@ -17,20 +17,14 @@ from nlp_core.files import digest_file
 from nlp_core.registry import Registry
 from reglue_runtime.text import (
     EMPTY_TOKEN,
+    SPLITTERS,
     STEPS,
     Offsets,
     Substitution,
     add_steps,
-    locate_characters,
-    locate_plain_words,
-    locate_spaces,
-    locate_unicode_words,
     read_steps,
-    split_characters,
-    split_plain_words,
-    split_spaces,
-    split_unicode_words,
 )
+from reglue_runtime.text import LOCATORS as BUNDLED_LOCATORS
 
 Tokenizer = Callable[[str], list[str]]
 
@@ -73,19 +67,10 @@ Locator = Callable[[str], list[Offsets]]
 LOCATORS = LocatorRegistry("tokenizer with offsets")
 """Tokenizers whose tokens have offsets in the text, so that an answer can be cut out of it."""
 
-BUILT_IN = {
-    "spaces": split_spaces,
-    "plain_words": split_plain_words,
-    "unicode_words": split_unicode_words,
-    "characters": split_characters,
-}
-"""Tokenizers that a bundle has."""
-for name, split_built_in in BUILT_IN.items():
-    TOKENIZERS.register(name)(split_built_in)
-LOCATORS.register("spaces")(locate_spaces)
-LOCATORS.register("unicode_words")(locate_unicode_words)
-LOCATORS.register("plain_words")(locate_plain_words)
-LOCATORS.register("characters")(locate_characters)
+for _name, _split in SPLITTERS.items():
+    TOKENIZERS.register(_name)(_split)
+for _name, _locate in BUNDLED_LOCATORS.items():
+    LOCATORS.register(_name)(_locate)
 
 
 @TOKENIZERS.register("words")
@@ -104,7 +89,7 @@ def describe_tokenizer(name: str) -> list[Substitution] | None:
         ConfigError: a plug-in's tokenizer, which needs its own code.
     """
     last = read_steps(name)[1]
-    if TOKENIZERS.get(last) in BUILT_IN.values():
+    if TOKENIZERS.get(last) in SPLITTERS.values():
         return None
     if last != "words":
         raise ConfigError(
