@@ -72,7 +72,7 @@ def test_labels_are_crossed_and_the_surest_mistakes_come_first(labels: Runs) -> 
 def test_several_labels_are_compared_as_sets() -> None:
     run = Predictions(["x", "y"], [["x", "y"], ["x"]], [["y", "x"], []])
     tables = break_down(make_runs("multi_label", run))
-    assert find(tables, "Worst examples").rows == [["11", "x", " (1)", "1"]]
+    assert find(tables, "Worst examples").rows == [["11", "x", ""]]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_sequences_are_compared_in_their_order(
     kind: str, right: list[str], found: list[str]
 ) -> None:
     tables = break_down(make_runs(kind, Predictions([], [right, right], [right, found])))
-    expected = ["11", ", ".join(right), f"{', '.join(found)} (1)", "1"]
+    expected = ["11", ", ".join(right), ", ".join(found)]
     assert find(tables, "Worst examples").rows == [expected]
 
 
@@ -97,13 +97,13 @@ def test_tags_without_types_are_compared_as_they_are() -> None:
         ["0 of 1", "1", "50.0"],
         ["1 of 1", "1", "50.0"],
     ]
-    assert find(tables, "Worst examples").rows == [["11", "VERB, NOUN", "VERB, VERB (1)", "1"]]
+    assert find(tables, "Worst examples").rows == [["11", "VERB, NOUN", "VERB, VERB"]]
 
 
 def test_a_label_that_training_never_saw_has_no_probability() -> None:
     run = Predictions([*"ab"], [*"ac"], [*"aa"], np.array([[0.9, 0.1], [0.8, 0.2]]))
     assert find(break_down(make_runs("classification", run)), "Worst examples").rows == [
-        ["11", "c", "a (1)", "1", "0.0"]
+        ["11", "c", "a", "0.0"]
     ]
 
 
@@ -138,9 +138,7 @@ def test_intents_count_among_the_errors_of_a_sentence() -> None:
         [{"label": "j", "tags": ["O", "B-A"]}],
     )
     tables = break_down(make_runs("intent_slots", run))
-    assert find(tables, "Worst examples").rows == [
-        ["10", "2", "1", "A 0 (1); intent (1)", "A 1 (1)", "3.0"]
-    ]
+    assert find(tables, "Worst examples").rows == [["10", "2", "1", "A 0; intent", "A 1", "3.0"]]
 
 
 def test_the_sums_agree_with_the_results() -> None:

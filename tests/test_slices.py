@@ -75,7 +75,7 @@ def test_each_kind_has_its_score(traits: Traits) -> None:
     numbers = Predictions([], [1.0, 2.0, 3.0, 4.0], [1.5, 2.0, 3.0, 7.0])
     table = find(break_down(make_runs("regression", numbers), traits), TITLES[2])
     assert table.rows == [["in train", "1", "0.50"], ["not in train", "3", "1.00"]]
-    assert table.header[-1] == "error, mean"
+    assert table.header[-1] == "error"
     score = np.array([[0.4, 0.6], [0.5, 0.5], [0.1, 0.9], [0.2, 0.8]])
     ranked = Predictions(["0", "1"], [*"0110"], ["0"] * 4, score, np.array([0, 0, 1, 1]))
     table = find(break_down(make_runs("ranking", ranked), traits), TITLES[2])

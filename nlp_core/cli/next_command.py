@@ -5,9 +5,11 @@ from pathlib import Path
 
 from nlp_core.cli.output import join_command
 from nlp_core.config.base import read_mapping
+from nlp_core.data.user_task import UserTask
 from nlp_core.prediction.trained_folder import CALIBRATION, MODEL
-from nlp_core.report.run_page import HTML, write_run_page
 from nlp_core.training.user_run import UserRun
+
+PAGE = "report.html"
 
 
 def show_calibration(output: Path) -> None:
@@ -67,11 +69,14 @@ def write_page(run: UserRun, options: argparse.Namespace) -> None:
     again += [part for item in run.plugins for part in ("--plugin", Path(item.path))]
     title = f"{run.name}: {run.model.get('description', 'a trained model')}"
     commands = [join_command([*again, "-o", "AGAIN"]), *list_next(run, run.output)]
+    # Jinja2 and the audit are only needed here
+    from nlp_core.site.run_page import write_run_page
+
+    assert isinstance(run.task, UserTask), run.name
     write_run_page(run.task, run.output, title, commands)
 
 
 def print_next(run: UserRun, output: Path) -> None:
     first, *others = list_next(run, output)
     print("\n".join([f"Next: {first}", *(f"      {command}" for command in others)]))
-    if run.task.kind.has_confusion:
-        print(f"See {output / HTML} for intervals, confusions and rows that are worth a look.")
+    print(f"See {output / PAGE} for intervals, curves, errors and repeats in the data.")

@@ -99,6 +99,14 @@ class Split:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def read_texts(self, row: int) -> tuple[str, ...]:
+        """Return the texts of an example, or where the file has tokens, these joined by spaces."""
+        if self.raw is not None:
+            texts = (self.raw.first, self.raw.second)
+            return tuple(column[row] for column in texts if column is not None)
+        names = (name for name in self.texts if name.startswith("tokens"))
+        return tuple(" ".join(self.texts[name].row(row)) for name in names)
+
     @property
     def tag_offsets(self) -> np.ndarray:
         """Where the tags of each example begin, and the end: of tokens or sentences, [N + 1]."""

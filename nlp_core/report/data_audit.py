@@ -23,13 +23,15 @@ TAUGHT = "taught"
 """Stands for a digest: a teacher adds scores to the data, which is audited without them."""
 HEADER = ["task", "examples of train", "repeated", "conflicting labels", "in train"]
 HEADER += ["share 13 words with train", "shift of labels", "shift of lengths"]
-EXPLANATION = (
+WORDS = (
     "Texts are compared without case, punctuation and whitespace (NFKC). In train: the examples of "
     "a split that are in train or in what we held out of it. Share 13 words: of the examples that "
     "have 13 words or more. A shift is the distance to train from 0 to 1: the total variation of "
     "labels, the Kolmogorov-Smirnov distance of lengths and numbers; * marks p < 0.01 in a "
-    "chi-squared or Kolmogorov-Smirnov test. [docs/data.md](../docs/data.md) explains the words; "
-    "results/audit/ has every count."
+    "chi-squared or Kolmogorov-Smirnov test."
+)
+EXPLANATION = (
+    f"{WORDS} [docs/data.md](../docs/data.md) explains the words; results/audit/ has every count."
 )
 
 
@@ -38,7 +40,7 @@ def render_audits(cells: Mapping[str, CellResult], params: Params, root: Path) -
     trained = [*_list_tasks(cells, params)]
     paths = {task: find_audit(task, root) for task in sorted({task for _, task, _ in trained})}
     audits = {task: read_audit(path) for task, path in paths.items() if path.exists()}
-    rows = [row for audit in audits.values() for row in _list_rows(audit)]
+    rows = [row for audit in audits.values() for row in list_rows(audit)]
     texts = [render_rows(HEADER, rows), EXPLANATION] if rows else []
     missing = sorted({*paths} - {*audits})
     other = [
@@ -75,7 +77,8 @@ def _list_tasks(cells: Mapping[str, CellResult], params: Params) -> Iterator[tup
                 yield name, task, TAUGHT if is_taught else digest
 
 
-def _list_rows(audit: TaskAudit) -> Iterator[list[str]]:
+def list_rows(audit: TaskAudit) -> Iterator[list[str]]:
+    """Yield what HEADER names of each natural unit of a task."""
     for sort in list_sorts(KINDS.get(audit.kind)):
         splits = audit.units[sort]
         train = splits[TRAIN]

@@ -1,4 +1,4 @@
-"""Where a cell is wrong, from its committed predictions: confusions, slices and worst examples.
+"""Where a cell is wrong, from its predictions: confusions, slices and worst examples.
 
 No text of a corpus is in the repository, so an example is named by its row in the official file.
 Counts are over all seeds, scores are means of the seeds' scores.
@@ -32,6 +32,8 @@ LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, UNBOUNDED))
 RANKS = ((1, 1), (2, 5), (6, 10), (11, 100), (101, UNBOUNDED))
 """First and last rank of each slice of queries."""
 RIGHT = "right, %"
+SEEDS_AGREE = "Do seeds agree?"
+ROWS = "Rows are numbered from 0."
 CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Upper bounds of the slices by confidence, without that of the last."""
 
@@ -98,7 +100,10 @@ def break_down_numbers(runs: Runs, slice_scores: Slicer) -> list[Breakdown]:
         for idx in np.argsort(-error_N, kind="stable")[:MOST_EXAMPLES]
     ]
     header = ["row", "right", "predicted, mean", "error, mean"]
-    note = "The error is the distance of prediction and right number, its mean is over seeds."
+    if len(found_SN) == 1:
+        header[2:] = ["predicted", "error"]
+    note = "The error is the distance of prediction and right number."
+    note += " Means are over seeds." if len(found_SN) > 1 else ""
     worst = Breakdown("Furthest from the right number", header, rows, note)
     return [*slice_scores(header[-1], runs.ids, error_SN), worst]
 
@@ -111,13 +116,23 @@ def count_right_seeds(right_SN: NDArray[np.bool_], units: str = "examples") -> B
         [f"{idx} of {num_seeds}", f"{count:,}", f"{100 * count / num_examples:.1f}"]
         for idx, count in enumerate(counts)
     ]
-    return Breakdown("Do seeds agree?", ["seeds that are right", units, "%"], rows)
+    return Breakdown(SEEDS_AGREE, ["seeds that are right", units, "%"], rows)
 
 
 def name_range(low: int, high: int) -> str:
     if low == high:
         return str(low)
     return f"{low} or more" if high == UNBOUNDED else f"{low} to {high}"
+
+
+def name_means(num_seeds: int) -> str:
+    """Return the note of scores that are means over seeds; none for one seed."""
+    return "Means over seeds." if num_seeds > 1 else ""
+
+
+def count_seeds(text: str, count: int, num_seeds: int) -> str:
+    """Return a text with the number of seeds that it is true of, if there are several."""
+    return f"{text} ({count})" if num_seeds > 1 else text
 
 
 def format_mean(values: Iterable[float]) -> str:
@@ -147,8 +162,7 @@ def _cross(crossed: Sequence[Confusion]) -> Breakdown:
     assert not isinstance(counts, int), labels
     sums = np.maximum(counts.sum(1, keepdims=True), 1)
     rows = [[label, *(f"{n:,}" for n in row)] for label, row in zip(labels, counts, strict=True)]
-    seeds = _count_seeds(len(crossed))
-    note = f"A row for each right label, a column for each predicted one; {seeds}."
+    note = _add_sum("A row for each right label, a column for each predicted one", len(crossed))
     shares = (counts / sums).tolist()
     return Breakdown("Confusion matrix", ["right / predicted", *labels], rows, note, shares)
 
@@ -162,7 +176,7 @@ def _slice_by_label(labels: Sequence[str], crossed: Sequence[Confusion]) -> Brea
         shown = map(format_mean, zip(*(measure_f1(*seed) for seed in seeds), strict=True))
         rows.append([str(label), f"{right_SL[0, idx]:,}", *shown])
     header = ["label", "examples", "precision", "recall", "F1"]
-    return Breakdown("By label", header, rows, "Means over seeds.")
+    return Breakdown("By label", header, rows, name_means(len(crossed)))
 
 
 def _slice_by_confidence(
@@ -182,8 +196,8 @@ def _slice_by_confidence(
             ]
         )
     header = ["probability of the prediction", "predictions", "mean probability, %", RIGHT]
-    seeds = _count_seeds(len(runs.predictions))
-    note = f"Of a calibrated model the last two columns are equal; {seeds}."
+    note = "Of a calibrated model the last two columns are equal"
+    note = _add_sum(note, len(runs.predictions))
     return Breakdown("By confidence", header, rows, note)
 
 
@@ -198,26 +212,31 @@ def _list_wrong(
         places = np.array([number.get(str(label), -1) for label in target])
         chance_N = scores_SNL.mean(0)[np.arange(len(places)), places]
         chance_N[places < 0] = 0.0  # which training never saw
-    wrong_N = (~right_SN).sum(0)
+    wrong_N, num_seeds = (~right_SN).sum(0), len(right_SN)
     rows = []
     for idx in np.lexsort((np.arange(len(wrong_N)), chance_N, -wrong_N))[:MOST_EXAMPLES]:
         if not wrong_N[idx]:
             break
         answers = Counter(write(run.prediction[idx]) for run in runs.predictions)
-        shown = "; ".join(f"{answer} ({count})" for answer, count in answers.most_common())
-        row = [str(runs.ids[idx]), write(target[idx]), shown, f"{wrong_N[idx]}"]
+        pairs = answers.most_common()
+        shown = "; ".join(count_seeds(answer, count, num_seeds) for answer, count in pairs)
+        row = [str(runs.ids[idx]), write(target[idx]), shown]
+        row += [f"{wrong_N[idx]}"] if num_seeds > 1 else []
         rows.append(row if scores_SNL is None else [*row, f"{100 * chance_N[idx]:.1f}"])
-    header = ["row", "right", "predicted (seeds)", "seeds wrong"]
-    note = "Row numbers in the official file, from 0. Examples that most seeds get wrong come first"
-    if scores_SNL is None:
-        return Breakdown("Worst examples", header, rows, f"{note}.")
-    header.append("mean probability of the right label, %")
-    note += ", then those with the least probability of the right label."
+    note, header = ROWS, ["row", "right", "predicted"]
+    if num_seeds > 1:
+        header = ["row", "right", "predicted (seeds)", "seeds wrong"]
+        note += " Examples that most seeds get wrong come first."
+    if scores_SNL is not None:
+        header.append("mean probability of the right label, %")
+        if num_seeds == 1:
+            header[-1] = "probability of the right label, %"
+        note += " The less probable the right label, the earlier a row comes."
     return Breakdown("Worst examples", header, rows, note)
 
 
-def _count_seeds(seeds: int) -> str:
-    return "of one seed" if seeds == 1 else f"the sum of {seeds} seeds"
+def _add_sum(note: str, num_seeds: int) -> str:
+    return f"{note}; the sum of {num_seeds} seeds." if num_seeds > 1 else f"{note}."
 
 
 class RankedQuestion(NamedTuple):
@@ -294,7 +313,8 @@ def break_down_retrieval(runs: Runs, slice_scores: Slicer) -> list[Breakdown]:
         chosen_SN = (best_SN >= low - 0.5) & (best_SN < high + 0.5)
         rows.append([name_range(low, high), f"{chosen_SN.sum():,}", format_mean(100.0 * chosen_SN)])
     header = ["rank", "queries", "%"]
-    note = "The best right passage of each query. Sums and means over seeds."
+    note = "The best right passage of each query."
+    note += " Sums and means over seeds." if len(best_SN) > 1 else ""
     by_rank = Breakdown("By rank of the right passage", header, rows, note)
     return [by_rank, *slice_scores("MRR", _list_starts(runs), 100 / best_SN)]
 
@@ -318,7 +338,7 @@ def _slice_by_size(questions: list[RankedQuestion], ranks_SN: NDArray[np.integer
             scores = [format_mean(100 / own), format_mean(100.0 * (own == 1))]
             rows.append([name_range(low, high), f"{chosen.sum():,}", *scores])
     header = ["candidates", "questions", "MRR", "right one first, %"]
-    note = "Questions with a right candidate. Means over seeds."
+    note = f"Questions with a right candidate. {name_means(len(ranks_SN))}".rstrip()
     return Breakdown("By number of candidates", header, rows, note)
 
 
@@ -334,7 +354,10 @@ def _list_worst_questions(questions: list[RankedQuestion]) -> Breakdown:
         ]
         for question in sorted(questions, key=lambda item: item.mean_reciprocal)[:MOST_EXAMPLES]
     ]
-    header = ["question", "candidates", "right rows", "row ranked first by most seeds"]
-    header += ["rank of the best right row, by seed", "mean 1 / rank"]
-    note = "Numbers of questions and rows in the official file, from 0."
+    header = ["question", "candidates", "right rows", "row ranked first"]
+    header += ["rank of the best right row", "1 / rank"]
+    if any(len(question.ranks) > 1 for question in questions):
+        first, rank, score = header[3:]
+        header[3:] = [f"{first} by most seeds", f"{rank}, by seed", f"mean {score}"]
+    note = "Questions and rows are numbered from 0."
     return Breakdown("Worst questions", header, rows, note)

@@ -2,20 +2,16 @@
 
 from collections.abc import Iterator
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
-
 from nlp_core.report.headline import FIGURE
-from nlp_core.report.markdown import SELECTIONS, format_gain
-from nlp_core.site.breakdown import is_number
 from nlp_core.site.cell_page import build_cell
+from nlp_core.site.environment import build_environment
 from nlp_core.site.project import Project
 from nlp_core.site.table_page import build_table, read_figure
 
 
 def render_pages(project: Project) -> Iterator[tuple[str, str]]:
     """Yield path and text of each page."""
-    environment = _build_environment()
+    environment = build_environment()
     tables = [build_table(name, project) for name in project.tables]
     ranks = {tally.table: idx for idx, tally in enumerate(project.headline.tallies)}
     tables.sort(key=lambda page: ranks.get(page.name, len(ranks)))
@@ -30,47 +26,3 @@ def render_pages(project: Project) -> Iterator[tuple[str, str]]:
     for place in project.places:
         cell = build_cell(place, project)
         yield place.path, template.render(page=cell, project=project, titles=titles, up="../")
-
-
-def _build_environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("nlp_core.site"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "prose": _mark_code,
-        "points": lambda value, decimals=2: f"{value:,.{decimals}f}",
-        "signed": lambda value: f"{value:+.2f}",
-        "gain": format_gain,
-        "is_number": is_number,
-    }
-    environment.globals |= {"selections": SELECTIONS, "marks": MARKS}
-    return environment
-
-
-MARKS = {
-    "above": "▲",
-    "reproduced": "●",
-    "trend": "●",
-    "below": "▼",
-    "no trend": "▼",
-    "no verdict": "-",
-    "open": "○",
-    "reference": "-",
-    "ours": "-",
-}
-"""A sign before each verdict, so that colour is not its only mark."""
-
-
-def _mark_code(text: str) -> Markup:
-    """Return a text of the project's files, its backticks as code."""
-    parts = " ".join(text.split()).split("`")
-    marked = [
-        Markup("<code>{}</code>").format(part) if idx % 2 else escape(part)
-        for idx, part in enumerate(parts)
-    ]
-    return Markup("").join(marked)

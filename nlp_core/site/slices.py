@@ -9,14 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.data.audit.traits import Traits
-from nlp_core.site.breakdown import LENGTHS, UNBOUNDED, Breakdown, format_mean, name_range
+from nlp_core.site.breakdown import (
+    LENGTHS,
+    UNBOUNDED,
+    Breakdown,
+    format_mean,
+    name_means,
+    name_range,
+)
 
 WORDS = ((0, 0), *LENGTHS)
 """Fewest and most words of each slice; a text of punctuation has none."""
 UNSEEN = ((0, 0), (1, 1), (2, UNBOUNDED))
 Masks = Mapping[str, NDArray[np.bool_]]
-NOTE = "Means over seeds. A word is in lower case, without punctuation."
-OVERLAP_NOTE = "Means over seeds. Texts are compared without case, punctuation and whitespace."
+NOTE = "A word is in lower case, without punctuation."
+OVERLAP_NOTE = "Texts are compared without case, punctuation and whitespace."
 
 
 def slice_scores(
@@ -46,6 +53,7 @@ def slice_scores(
             if mask_N.any()
         ]
         if len(rows) > 1:
+            note = f"{name_means(len(scores_SN))} {note}".lstrip()
             found.append(Breakdown(title, [column, units, name], rows, note))
     return found
 

@@ -21,11 +21,14 @@ from nlp_core.site.breakdown import (
     LENGTHS,
     MOST_EXAMPLES,
     RIGHT,
+    ROWS,
     Breakdown,
     Slicer,
     count_right_seeds,
+    count_seeds,
     format_mean,
     measure_f1,
+    name_means,
     name_range,
 )
 from nlp_core.statistics.summands import TypedSpan, find_entities
@@ -174,7 +177,7 @@ def _slice(title: str, first: str, seeds: Sequence[EntityCounts], keys: Sequence
             shown = map(format_mean, zip(*scores, strict=True))
             rows.append([key, f"{support:,}", *shown])
     header = [first, "entities", "precision", "recall", "F1"]
-    return Breakdown(title, header, rows, "Means over seeds.")
+    return Breakdown(title, header, rows, name_means(len(seeds)))
 
 
 def _sort_errors(tagged: TaggedRuns, by_type: Sequence[EntityCounts]) -> Breakdown:
@@ -206,20 +209,22 @@ def _list_worst(
         missed = Counter(entity for item in items for entity in item.missed)
         extra = Counter(entity for item in items for entity in item.extra)
         intents = sum(not item.is_label_right for item in items)
-        missing = _write(missed) + (f"; intent ({intents})" if intents else "")
+        missing = _write(missed, len(items))
+        if intents:
+            missing += "; " * bool(missing) + count_seeds("intent", intents, len(items))
         row = [str(ids[idx]), str(items[0].size), str(len(items[0].right))]
-        rows.append([*row, missing, _write(extra), f"{errors_N[idx]:.1f}"])
+        rows.append([*row, missing, _write(extra, len(items)), f"{errors_N[idx]:.1f}"])
     header = ["row", "tokens", "entities", "not predicted (seeds)", "wrongly predicted (seeds)"]
-    note = "Row numbers in the official file and token numbers, both from 0."
-    return Breakdown("Worst examples", [*header, "errors a seed"], rows, note)
+    header.append("errors a seed")
+    if len(tagged.others) == 1:
+        header[3:] = ["not predicted", "wrongly predicted", "errors"]
+    return Breakdown("Worst examples", header, rows, f"{ROWS} So are tokens.")
 
 
-def _write(entities: Counter[TypedSpan]) -> str:
+def _write(entities: Counter[TypedSpan], num_seeds: int) -> str:
     ordered = sorted(entities.items(), key=lambda item: (-item[1], item[0].first, item[0]))
-    shown = [
-        f"{entity.type} {entity.first}"
-        + (f"-{entity.last}" if entity.last > entity.first else "")
-        + f" ({count})"
-        for entity, count in ordered[:MOST_ENTITIES]
-    ]
+    shown = []
+    for entity, count in ordered[:MOST_ENTITIES]:
+        place = f"{entity.first}-{entity.last}" if entity.last > entity.first else entity.first
+        shown.append(count_seeds(f"{entity.type} {place}", count, num_seeds))
     return "; ".join(shown) + (" ..." if len(entities) > MOST_ENTITIES else "")

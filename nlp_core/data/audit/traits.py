@@ -90,5 +90,10 @@ def read_traits(path: Path, split: str) -> Traits:
             f"{path}: {found}, expected traits of examples; take the committed file from Git "
             f"again, or run `reglue data audit {path.stem} --keep`."
         )
+    return select_traits(table, split)
+
+
+def select_traits(table: pa.Table, split: str) -> Traits:
+    """Return what `list_traits` found for a split."""
     rows = table.filter(pc.equal(table["split"], split))
     return Traits(*(rows[name].to_numpy() for name in COLUMNS))

@@ -10,6 +10,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.user import read_examples
 from nlp_core.data.split_column import list_openers
+from nlp_core.data.task import Split
 from nlp_core.files import name_local
 from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, OUTPUT, TAGS, TREE, Kind
 
@@ -51,6 +52,17 @@ def read_processed_rows(path: Path, kind: Kind) -> Iterator[Row]:
                 )
 
 
+def read_split_rows(split: Split) -> Iterator[Row]:
+    """Yield the rows of a split that is in memory."""
+    for row, place in enumerate(split.ids.tolist()):
+        targets = {
+            name: None if answers is None else _list_strings(answers[row])
+            for name, answers in split.targets.items()
+        }
+        group = None if split.group is None else int(split.group[row])
+        yield Row(place, split.read_texts(row), targets, group)
+
+
 def _join(cell: str | list[str]) -> str:
     return cell if isinstance(cell, str) else " ".join(cell)
 
@@ -58,7 +70,7 @@ def _join(cell: str | list[str]) -> str:
 def _list_strings(cell: Any) -> list[str] | None:  # Any: a cell of parquet
     if cell is None:
         return None
-    return [str(item) for item in cell] if isinstance(cell, list) else [str(cell)]
+    return [str(item) for item in cell] if isinstance(cell, list | tuple) else [str(cell)]
 
 
 def read_user_rows(path: Path, data: DataConfig) -> Iterator[Row]:
