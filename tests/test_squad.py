@@ -11,8 +11,8 @@ import pytest
 from nlp_core.data.formats.squad import cut_passage, read_squad
 from nlp_core.data.readers.example import Question
 from nlp_core.data.task import read_task
-from nlp_core.data.tokenization import locate_plain_words
 from nlp_core.errors import DataError
+from reglue_runtime.text import locate_plain_words
 from tests.tiny_source import run
 
 TEXT = "In 1858 Ann saw \u00e9t\u00e9s \U0001f600 in Rome. Ann left Rome."

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from nlp_core.config.dataset import TRAIN
 from nlp_core.data.audit.audit import Audit, audit_splits
 from nlp_core.data.audit.traits import Traits, list_traits, select_traits
 from nlp_core.data.audit.unit import Unit, read_split_rows
@@ -21,7 +22,8 @@ SHOWN_FAULTS = 3
 
 def audit_data(task: UserTask) -> tuple[list[Breakdown], Mapping[str, Traits]]:
     """Return tables of the data, and the traits of each split but train."""
-    splits = {name: partial(read_split_rows, split) for name, split in task.splits.items()}
+    ordered = sorted(task.splits.items(), key=lambda item: item[0] != TRAIN)
+    splits = {name: partial(read_split_rows, split) for name, split in ordered}
     audit = audit_splits(task.name, task.kind, splits, shown=SHOWN_FAULTS)
     traits = list_traits(audit)
     return _describe(task, audit), {name: select_traits(traits, name) for name in splits}
