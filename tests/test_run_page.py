@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from nlp_core.cli import main
-from nlp_core.site.run_errors import find_label_errors
+from nlp_core.metrics import Predictions
+from nlp_core.site.run_errors import find_label_errors, list_reliability
 from tests.user_files import SMALL, write_conll, write_tsv
 
 
@@ -47,7 +48,21 @@ def test_the_page_has_scores_curves_errors_data_and_commands(place: Path) -> Non
     assert "| train | 48 | " in page
     assert "reglue train out/model.json --train a.tsv" in page
     assert 'aria-label="Accuracy by step"' in html
+    assert 'aria-label="Right answers by confidence, %"' in html
     assert "seeds" not in page
+
+
+def test_reliability_is_by_tenths_of_the_confidence() -> None:
+    score = np.array([[0.92, 0.08], [0.96, 0.04], [0.35, 0.65], [0.31, 0.69], [1.0, 0.0]])
+    found = Predictions(
+        labels=["a", "b"],
+        target=["a", "b", "b", "a", "a"],
+        prediction=["a", "a", "b", "b", "a"],
+        score=score,
+    )
+    low, high = list_reliability(found)
+    assert low == (67, 50.0)
+    assert high == (96, pytest.approx(100 * 2 / 3))
 
 
 def test_texts_are_escaped(place: Path) -> None:

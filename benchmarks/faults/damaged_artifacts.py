@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from benchmarks.faults.small_project import STAGES, finish, write_small_project
 from nlp_core.cli import main as reglue
+from nlp_core.config.base import read_mapping
 from nlp_core.config.params import read_params
 from nlp_core.data.task import read_task
 from nlp_core.data.word_vectors import read_table
@@ -81,8 +82,8 @@ def _list_own(root: Path) -> Iterator[Artifact]:
         reglue(["new", "retrieval", "--train", "a.tsv", "-o", "m.json", "--quiet"])
         reglue(["train", "m.json", "--train", "a.tsv", "-o", "out", "--quiet", *SMALL])
         reglue(["index", "out", "--data", "a.tsv", "-o", "index", "--quiet"])
-    trained = [path for path in sorted((root / "out").rglob("*")) if path.is_file()]
-    files = [path for path in trained if path.name not in ("run.json", "history.jsonl")]
+    names = read_mapping(root / "out/run.json")["digests"]
+    files = [root / "out" / name for name in sorted(names) if name != "history.jsonl"]
     yield Artifact("user's model", root, files, partial(TrainedModel.open, root / "out"))
     index = [root / "index/vectors.faiss", root / "index/passages.parquet"]
     yield Artifact("index", root, index, partial(_search, root))

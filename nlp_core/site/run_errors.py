@@ -6,6 +6,7 @@ Shape letters: N examples, L labels.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from operator import eq
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,16 @@ def list_errors(task: Task, split: Split, found: Predictions, traits: Traits) ->
         *_list_rows_to_check(split, found, has_label=task.kind.has_confusion),
     ]
     return [table for table in tables if table.rows]
+
+
+def list_reliability(found: Predictions) -> list[tuple[int, float]]:
+    """Return for each tenth of the confidence its mean and the share of right answers, in %."""
+    assert found.score is not None
+    confidence = found.score.max(1)
+    right = np.array([*map(eq, map(str, found.target), map(str, found.prediction))])
+    tenth = np.minimum(10 * confidence, 9).astype(int)
+    chosen = [tenth == number for number in np.unique(tenth)]
+    return [(round(100 * confidence[rows].mean()), 100 * right[rows].mean()) for rows in chosen]
 
 
 def _choose(runs: Runs, traits: Traits) -> Iterator[Breakdown]:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from nlp_core.data.user_task import UserTask
 from nlp_core.files import write_text
+from nlp_core.metrics import Predictions
 from nlp_core.prediction.trained_folder import PREDICTIONS
 from nlp_core.report.cell import read_predictions
 from nlp_core.report.markdown import render_rows
@@ -16,7 +17,7 @@ from nlp_core.site.breakdown import Breakdown
 from nlp_core.site.environment import build_environment
 from nlp_core.site.picture import draw_lines
 from nlp_core.site.run_data import audit_data
-from nlp_core.site.run_errors import list_errors, list_scores
+from nlp_core.site.run_errors import list_errors, list_reliability, list_scores
 from nlp_core.training.history import read_history
 
 MARKDOWN, HTML = "report.md", "report.html"
@@ -64,9 +65,16 @@ def _list_sections(task: UserTask, folder: Path) -> Iterator[PageSection]:
         yield PageSection(f"Scores on {split.name}", [list_scores(task, split, found.predictions)])
         errors = list_errors(task, split, found.predictions, traits[split.name])
         if errors:
-            yield PageSection(f"Errors on {split.name}", errors)
+            pictures = [*_draw_reliability(found.predictions)] if task.kind.has_confusion else []
+            yield PageSection(f"Errors on {split.name}", errors, pictures)
     yield _draw_curves(task, folder)
     yield PageSection("Data", data)
+
+
+def _draw_reliability(found: Predictions) -> Iterator[tuple[str, Markup]]:
+    lines = {"right answers": list_reliability(found), "perfect": [(0, 0.0), (100, 100.0)]}
+    title = "Right answers by confidence, %"
+    yield title, draw_lines(lines, title)
 
 
 def _draw_curves(task: UserTask, folder: Path) -> PageSection:
