@@ -6,10 +6,8 @@ from pathlib import Path
 from nlp_core.cli.output import join_command
 from nlp_core.config.base import read_mapping
 from nlp_core.data.user_task import UserTask
-from nlp_core.prediction.trained_folder import CALIBRATION, MODEL
+from nlp_core.prediction.trained_folder import CALIBRATION, MODEL, PAGE
 from nlp_core.training.user_run import UserRun
-
-PAGE = "report.html"
 
 
 def show_calibration(output: Path) -> None:

@@ -29,6 +29,7 @@ MODEL = "model.json"
 RUN = "run.json"
 VECTORS = "vectors"
 PREDICTIONS = "predictions.parquet"
+PAGE = "report.html"
 CALIBRATION = "calibration.json"
 Note = dict[str, Any]  # Any: JSON holds anything
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from nlp_core.data.user_task import UserTask
 from nlp_core.files import write_text
 from nlp_core.metrics import Predictions
-from nlp_core.prediction.trained_folder import PREDICTIONS
+from nlp_core.prediction.trained_folder import PAGE, PREDICTIONS
 from nlp_core.report.cell import read_predictions
 from nlp_core.report.markdown import render_rows
 from nlp_core.site.breakdown import Breakdown
@@ -20,7 +20,7 @@ from nlp_core.site.run_data import audit_data
 from nlp_core.site.run_errors import list_errors, list_reliability, list_scores
 from nlp_core.training.history import read_history
 
-MARKDOWN, HTML = "report.md", "report.html"
+MARKDOWN = "report.md"
 
 
 class PageSection(NamedTuple):
@@ -51,7 +51,7 @@ def write_run_page(task: UserTask, folder: Path, title: str, commands: Sequence[
         style=Markup(style.read_text(encoding="utf-8")),
         script=Markup(script.read_text(encoding="utf-8")),
     )
-    write_text(folder / HTML, page)
+    write_text(folder / PAGE, page)
 
 
 def _replace_bytes(text: str) -> str:
