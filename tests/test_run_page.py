@@ -83,6 +83,14 @@ def test_entities_have_sorts_of_errors_and_texts(place: Path) -> None:
     assert " went to " in page
 
 
+def test_answers_that_are_texts_are_compared_with_the_right_ones(place: Path) -> None:
+    rows = "".join(f"ring Ada {n}\tcall {n % 3}\n" for n in range(40))
+    (place / "a.tsv").write_text(f"text\toutput\n{rows}")
+    page, _ = train("a.tsv", "--kind", "generation")
+    assert "| row | right | predicted | text |" in page
+    assert "| ring Ada " in page
+
+
 def test_numbers_show_the_furthest_rows(place: Path) -> None:
     rows = "".join(f"a text {n}\t{n / 4}\n" for n in range(40))
     (place / "a.tsv").write_text(f"text\tnumber\n{rows}")

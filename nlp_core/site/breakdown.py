@@ -103,7 +103,7 @@ def break_down_numbers(runs: Runs, slice_scores: Slicer) -> list[Breakdown]:
     if len(found_SN) == 1:
         header[2:] = ["predicted", "error"]
     note = "The error is the distance of prediction and right number."
-    note += " Means are over seeds." if len(found_SN) > 1 else ""
+    note = note_seeds(note, len(found_SN))
     worst = Breakdown("Furthest from the right number", header, rows, note)
     return [*slice_scores(header[-1], runs.ids, error_SN), worst]
 
@@ -125,9 +125,9 @@ def name_range(low: int, high: int) -> str:
     return f"{low} or more" if high == UNBOUNDED else f"{low} to {high}"
 
 
-def name_means(num_seeds: int) -> str:
-    """Return the note of scores that are means over seeds; none for one seed."""
-    return "Means over seeds." if num_seeds > 1 else ""
+def note_seeds(note: str, num_seeds: int, what: str = "Means") -> str:
+    """Return a note that also says what is over seeds, if there are several."""
+    return f"{note} {what} over seeds.".lstrip() if num_seeds > 1 else note
 
 
 def count_seeds(text: str, count: int, num_seeds: int) -> str:
@@ -162,7 +162,8 @@ def _cross(crossed: Sequence[Confusion]) -> Breakdown:
     assert not isinstance(counts, int), labels
     sums = np.maximum(counts.sum(1, keepdims=True), 1)
     rows = [[label, *(f"{n:,}" for n in row)] for label, row in zip(labels, counts, strict=True)]
-    note = _add_sum("A row for each right label, a column for each predicted one", len(crossed))
+    note = "A row for each right label, a column for each predicted one."
+    note = note_seeds(note, len(crossed), "Sums")
     shares = (counts / sums).tolist()
     return Breakdown("Confusion matrix", ["right / predicted", *labels], rows, note, shares)
 
@@ -176,7 +177,7 @@ def _slice_by_label(labels: Sequence[str], crossed: Sequence[Confusion]) -> Brea
         shown = map(format_mean, zip(*(measure_f1(*seed) for seed in seeds), strict=True))
         rows.append([str(label), f"{right_SL[0, idx]:,}", *shown])
     header = ["label", "examples", "precision", "recall", "F1"]
-    return Breakdown("By label", header, rows, name_means(len(crossed)))
+    return Breakdown("By label", header, rows, note_seeds("", len(crossed)))
 
 
 def _slice_by_confidence(
@@ -196,8 +197,8 @@ def _slice_by_confidence(
             ]
         )
     header = ["probability of the prediction", "predictions", "mean probability, %", RIGHT]
-    note = "Of a calibrated model the last two columns are equal"
-    note = _add_sum(note, len(runs.predictions))
+    note = "Of a calibrated model the last two columns are equal."
+    note = note_seeds(note, len(runs.predictions), "Sums and means")
     return Breakdown("By confidence", header, rows, note)
 
 
@@ -223,20 +224,16 @@ def _list_wrong(
         row = [str(runs.ids[idx]), write(target[idx]), shown]
         row += [f"{wrong_N[idx]}"] if num_seeds > 1 else []
         rows.append(row if scores_SNL is None else [*row, f"{100 * chance_N[idx]:.1f}"])
-    note, header = ROWS, ["row", "right", "predicted"]
+    header, chance = ["row", "right", "predicted"], "probability of the right label, %"
+    firsts = []
     if num_seeds > 1:
-        header = ["row", "right", "predicted (seeds)", "seeds wrong"]
-        note += " Examples that most seeds get wrong come first."
+        header, chance = ["row", "right", "predicted (seeds)", "seeds wrong"], f"mean {chance}"
+        firsts = ["those that most seeds get wrong"]
     if scores_SNL is not None:
-        header.append("mean probability of the right label, %")
-        if num_seeds == 1:
-            header[-1] = "probability of the right label, %"
-        note += " The less probable the right label, the earlier a row comes."
+        header.append(chance)
+        firsts.append("those with the least probability of the right label")
+    note = f"{ROWS} First come {', then '.join(firsts)}." if firsts else ROWS
     return Breakdown("Worst examples", header, rows, note)
-
-
-def _add_sum(note: str, num_seeds: int) -> str:
-    return f"{note}; the sum of {num_seeds} seeds." if num_seeds > 1 else f"{note}."
 
 
 class RankedQuestion(NamedTuple):
@@ -313,8 +310,7 @@ def break_down_retrieval(runs: Runs, slice_scores: Slicer) -> list[Breakdown]:
         chosen_SN = (best_SN >= low - 0.5) & (best_SN < high + 0.5)
         rows.append([name_range(low, high), f"{chosen_SN.sum():,}", format_mean(100.0 * chosen_SN)])
     header = ["rank", "queries", "%"]
-    note = "The best right passage of each query."
-    note += " Sums and means over seeds." if len(best_SN) > 1 else ""
+    note = note_seeds("The best right passage of each query.", len(best_SN), "Sums and means")
     by_rank = Breakdown("By rank of the right passage", header, rows, note)
     return [by_rank, *slice_scores("MRR", _list_starts(runs), 100 / best_SN)]
 
@@ -338,7 +334,7 @@ def _slice_by_size(questions: list[RankedQuestion], ranks_SN: NDArray[np.integer
             scores = [format_mean(100 / own), format_mean(100.0 * (own == 1))]
             rows.append([name_range(low, high), f"{chosen.sum():,}", *scores])
     header = ["candidates", "questions", "MRR", "right one first, %"]
-    note = f"Questions with a right candidate. {name_means(len(ranks_SN))}".rstrip()
+    note = note_seeds("Questions with a right candidate.", len(ranks_SN))
     return Breakdown("By number of candidates", header, rows, note)
 
 

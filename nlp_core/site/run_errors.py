@@ -38,7 +38,7 @@ def list_scores(task: Task, split: Split, found: Predictions) -> Breakdown:
 
 
 def list_errors(task: Task, split: Split, found: Predictions, traits: Traits) -> list[Breakdown]:
-    """Return the tables that fit the kind of a task; none if its answers are texts."""
+    """Return the tables that fit the kind of a task."""
     facts = TaskFacts(
         kind=task.kind.name,
         labels=list(task.labels),
@@ -46,14 +46,27 @@ def list_errors(task: Task, split: Split, found: Predictions, traits: Traits) ->
         report_split=split.name,
         scheme=task.scheme,
     )
-    if stores_sums(facts):
-        return []
+    if stores_sums(facts):  # the answers are texts
+        table = _list_wrong_texts(split, found)
+        return [table] if table.rows else []
     runs = Runs(facts, split.name, "", "", tuple(split.ids.tolist()), [found])
     tables = [
         *map(partial(_add_texts, split), _choose(runs, traits)),
         *_list_rows_to_check(split, found, has_label=task.kind.has_confusion),
     ]
     return [table for table in tables if table.rows]
+
+
+def _list_wrong_texts(split: Split, found: Predictions) -> Breakdown:
+    """Return the first examples whose answer is none of the right texts."""
+    rows = []
+    for row, (target, prediction) in enumerate(zip(found.target, found.prediction, strict=True)):
+        right = list(target) if isinstance(target, list | tuple) else [target]
+        if (prediction or "") not in (right or [""]):
+            answers = shorten(str(right[0] if right else "")), shorten(str(prediction or ""))
+            rows.append([str(split.ids[row]), *answers, _read(split, row)])
+    header = ["row", "right", "predicted", "text"]
+    return Breakdown("Wrong answers", header, rows[: 2 * SHOWN], f"{ROWS} The first {2 * SHOWN}.")
 
 
 def list_reliability(found: Predictions) -> list[tuple[int, float]]:

@@ -14,8 +14,8 @@ from nlp_core.site.breakdown import (
     UNBOUNDED,
     Breakdown,
     format_mean,
-    name_means,
     name_range,
+    note_seeds,
 )
 
 WORDS = ((0, 0), *LENGTHS)
@@ -53,7 +53,7 @@ def slice_scores(
             if mask_N.any()
         ]
         if len(rows) > 1:
-            note = f"{name_means(len(scores_SN))} {note}".lstrip()
+            note = note_seeds(note, len(scores_SN))
             found.append(Breakdown(title, [column, units, name], rows, note))
     return found
 

@@ -28,8 +28,8 @@ from nlp_core.site.breakdown import (
     count_seeds,
     format_mean,
     measure_f1,
-    name_means,
     name_range,
+    note_seeds,
 )
 from nlp_core.statistics.summands import TypedSpan, find_entities
 
@@ -177,7 +177,7 @@ def _slice(title: str, first: str, seeds: Sequence[EntityCounts], keys: Sequence
             shown = map(format_mean, zip(*scores, strict=True))
             rows.append([key, f"{support:,}", *shown])
     header = [first, "entities", "precision", "recall", "F1"]
-    return Breakdown(title, header, rows, name_means(len(seeds)))
+    return Breakdown(title, header, rows, note_seeds("", len(seeds)))
 
 
 def _sort_errors(tagged: TaggedRuns, by_type: Sequence[EntityCounts]) -> Breakdown:
