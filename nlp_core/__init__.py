@@ -5,6 +5,7 @@ the last bits of a sum, and so every number after it. The pins work only if neit
 imported before. See docs/determinism.md.
 """
 
+import atexit
 import gc
 import os
 import sys
@@ -36,3 +37,5 @@ os.environ.update(PINNED_ENVIRONMENT)
 # Imports leave half a million objects. By default the search for cycles visits them dozens of
 # times, which takes a tenth of the time until training starts.
 gc.set_threshold(5_000)
+# The interpreter searches them for cycles once more when it ends, which takes half a second.
+atexit.register(gc.freeze)

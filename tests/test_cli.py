@@ -26,6 +26,15 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+def test_the_end_of_a_process_searches_no_cycles() -> None:
+    # handlers run in reverse order, so this one sees what the package's own has done
+    code = (
+        "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count())); import nlp_core"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 1_000
+
+
 def test_data_list_shows_licence_citation_and_labels_of_all(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
