@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def write_grid(root: Path, tables: dict[str, dict[str, Any]], **more: object) ->
     common = {name: item for name, item in params.items() if name in ("numerics", "tasks")}
     path = root / "params.yaml"
     path.write_text(yaml.safe_dump({**common, **more}), encoding="utf-8")
-    (root / "grid").mkdir()
+    (root / "grid").mkdir(exist_ok=True)
     for name, table in tables.items():
         (root / f"grid/{name}.yaml").write_text(yaml.safe_dump(table), encoding="utf-8")
     return path
@@ -155,6 +156,51 @@ def test_a_list_of_tables_beside_the_grid_is_an_error(tmp_path: Path) -> None:
     path.write_text(f"{path.read_text()}tables: [glue]\n")
     with pytest.raises(ConfigError, match=r"tables: found here, but the tables are the files of"):
         read_params(path)
+
+
+def test_optional_cells_are_no_part_of_the_whole_table(tmp_path: Path) -> None:
+    table = make_table("glue")
+    (name, cell), *_ = table["experiments"].items()
+    table["optional"] = {"more": {**cell, "data": "mnli", "init": "data/processed/bert"}}
+    params = read_params(write_grid(tmp_path, {"glue": table}))
+    assert params.optional == ["more"]
+    assert [*params.list_cells("glue")] == [name]
+    assert {*params.list_cells("glue", ["more"])} == {name, "more"}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (put("optional.more.recipe", "fats"), "optional.more.recipe: unknown recipe 'fats'"),
+        (put("optional.more.table", "b"), "optional.more.table: found 'b', expected 'a'"),
+        (put("optional", {}), None),
+    ],
+)
+def test_a_mistake_in_an_optional_cell_is_named(
+    tmp_path: Path, change: Change, expected: str | None
+) -> None:
+    table = make_table("a")
+    table["optional"] = {"more": {**next(iter(table["experiments"].values()))}}
+    change(table)
+    path = write_grid(tmp_path, {"a": table})
+    if expected is None:
+        assert read_params(path).optional == []
+        return
+    with pytest.raises(ConfigError, match=re.escape(expected)):
+        read_params(path)
+
+
+def test_no_cell_of_the_dag_needs_an_optional_one_or_has_its_name(tmp_path: Path) -> None:
+    table = make_table("a")
+    (name, cell), *_ = table["experiments"].items()
+    table["optional"] = {"more": {**cell}}
+    table["experiments"]["last"] = {**cell, "init": "artifacts/cells/a/more"}
+    with pytest.raises(ConfigError, match="more"):
+        read_params(write_grid(tmp_path, {"a": table}))
+    del table["experiments"]["last"]
+    table["optional"] = {name: {**cell}}
+    with pytest.raises(ConfigError, match="an experiment has this name"):
+        read_params(write_grid(tmp_path, {"a": table}))
 
 
 def test_the_project_s_own_grid_is_valid() -> None:

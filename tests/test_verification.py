@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nlp_core.blocks.recurrent import BiLSTM
 from nlp_core.cli import main
-from nlp_core.cli import verify as command
+from nlp_core.cli.stage_run import build_missing
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Params
@@ -26,7 +26,6 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.metrics import METRICS
 from nlp_core.probe import Probe
-from nlp_core.report import verification
 from nlp_core.report.cell import TrainedCell
 from nlp_core.report.evaluation import evaluate_cell, evaluate_table, list_first
 from nlp_core.report.results import Results, read_results
@@ -269,7 +268,7 @@ def test_an_encoder_trained_again_is_identical(
 def test_two_commands_build_missing_data_in_turn(
     params: Params, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, released, missing, built = Event(), Event(), ["preprocess@tiny"], []
+    started, released, missing, built = Event(), Event(), ["gather_tiny"], []
 
     def build(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
         started.set()
@@ -278,15 +277,14 @@ def test_two_commands_build_missing_data_in_turn(
         missing.clear()
         return subprocess.CompletedProcess(argv, 0)
 
-    monkeypatch.setattr(verification, "list_missing_stages", lambda *_: list(missing))
     monkeypatch.setattr(subprocess, "run", build)
     with ThreadPoolExecutor(2) as pool:
-        runs = [pool.submit(command._build_data, [PLACE], params, project) for _ in range(2)]
+        runs = [pool.submit(build_missing, missing.copy, params, project) for _ in range(2)]
         assert started.wait(10)
         released.set()
         for run in runs:
             run.result()
-    assert built == ["preprocess@tiny"]
+    assert built == ["gather_tiny"]
 
 
 def test_mistakes_are_named_before_any_training(

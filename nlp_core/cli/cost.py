@@ -20,7 +20,7 @@ from nlp_core.report.cost import GIB, CellCost, measure_costs, read_costs, recor
 from nlp_core.report.results import read_results
 
 GROUP = "reproduce tables"
-PLACE = 5
+PLACE = 6
 HAS_JSON = True
 
 

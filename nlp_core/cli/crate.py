@@ -15,7 +15,7 @@ from nlp_core.config.params import read_params
 from nlp_core.files import check_replaceable
 
 GROUP = "reproduce tables"
-PLACE = 8
+PLACE = 9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

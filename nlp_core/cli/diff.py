@@ -25,7 +25,7 @@ EXIT_MOVED = 1
 WIDTH = 160
 """Columns of the table where the output is not a terminal."""
 GROUP = "reproduce tables"
-PLACE = 6
+PLACE = 7
 HAS_JSON = True
 
 

@@ -26,7 +26,7 @@ PROBE = Path("reports/probe.json")
 EXIT_DIFFERENT = 1
 YES = ("y", "yes")
 GROUP = "reproduce tables"
-PLACE = 7
+PLACE = 8
 HAS_JSON = True
 
 

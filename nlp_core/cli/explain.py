@@ -18,7 +18,7 @@ from nlp_core.cli.output import open_console, print_json
 from nlp_core.config.params import read_params
 
 GROUP = "reproduce tables"
-PLACE = 3
+PLACE = 4
 HAS_JSON = True
 
 

@@ -34,7 +34,7 @@ from nlp_core.report.forecast import (
 MOST_REASONS = 2
 IN_REMOTE = "not built here, but in the remote"
 GROUP = "reproduce tables"
-PLACE = 4
+PLACE = 5
 HAS_JSON = True
 
 

@@ -15,7 +15,7 @@ from nlp_core.cli import fetch
 from nlp_core.cli.output import print_json
 
 GROUP = "reproduce tables"
-PLACE = 12
+PLACE = 13
 HAS_JSON = True
 add_arguments = fetch.add_arguments
 

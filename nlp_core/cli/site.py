@@ -13,7 +13,7 @@ from pathlib import Path
 
 FOLDER = Path("reports") / "html"
 GROUP = "reproduce tables"
-PLACE = 9
+PLACE = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

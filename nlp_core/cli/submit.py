@@ -16,7 +16,7 @@ from nlp_core.files import check_writable
 from nlp_core.report.submission import write_submission
 
 GROUP = "reproduce tables"
-PLACE = 10
+PLACE = 11
 HAS_JSON = True
 
 

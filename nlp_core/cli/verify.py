@@ -9,27 +9,25 @@ Examples:
 """
 
 import argparse
-import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock
 from rich.table import Table
 
 from nlp_core.cli.output import open_console, print_json, show_log
-from nlp_core.config.params import Params, read_params
-from nlp_core.errors import DataError, UsageError
+from nlp_core.cli.stage_run import build_missing
+from nlp_core.config.params import read_params
+from nlp_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from nlp_core.report.verification import Place, SeedVerdict
+    from nlp_core.report.verification import SeedVerdict
 
 EXIT_DIFFERENT = 1
 GROUP = "reproduce tables"
-PLACE = 2
+PLACE = 3
 HAS_JSON = True
 
 
@@ -56,6 +54,7 @@ def run(options: argparse.Namespace) -> None:
     # two seconds of torch, after the command line has been checked
     from nlp_core.report.verification import (
         draw_places,
+        list_missing_stages,
         list_places,
         verify,
     )
@@ -70,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
         places = list_places(
             params, root, table=options.table, cells=options.cells, seeds=options.seed
         )
-    _build_data(places, params, root)
+    build_missing(partial(list_missing_stages, places, params, root), params, root)
     verdicts = []
     kept = nullcontext(options.work) if options.work else tempfile.TemporaryDirectory()
     with kept as work:
@@ -102,30 +101,6 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("reglue verify: --draw-seed is the seed of --draw; leave it out.")
     if options.work is not None and options.work.exists() and not options.work.is_dir():
         raise UsageError(f"reglue verify: --work {options.work}: found a file, expected a folder.")
-
-
-def _build_data(places: "Sequence[Place]", params: Params, root: Path) -> None:
-    """Build the missing data that the cells train on.
-
-    Commands that run at the same time take turns, since DVC refuses to run twice.
-
-    Raises:
-        DataError: DVC failed.
-    """
-    from nlp_core.report.verification import list_missing_stages
-
-    lock = root / ".dvc/tmp/verify.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock):
-        stages = list_missing_stages(places, params, root)
-        if not stages:
-            return
-        done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet", *stages])
-    if done.returncode:
-        raise DataError(
-            f"`dvc repro {' '.join(stages)}` failed, so the data to train on is missing; its "
-            "error is above. Without a network, REGLUE_MIRROR names a folder of archives."
-        )
 
 
 def _show(verdict: "SeedVerdict") -> None:

@@ -1,6 +1,6 @@
 """The closed models of params.yaml and grid/: the grid, and everything that changes a number."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +33,9 @@ GRID = "grid"
 STAGES = {"experiments": "finetune", "encoders": "pretrain"}
 STAGES |= {"ensembles": "ensemble", "exports": "export"}
 """The stage that makes a cell, by the section of the grid that describes it."""
+OPTIONAL = "optional"
+"""The section of experiments that no stage makes: `reglue run` trains them where their data and
+weights can be fetched."""
 EAGER = "eager"
 TEACHER = "teacher"
 """Names of the times of a model in torch, and of a student's teacher; no bundle is named so."""
@@ -81,6 +84,8 @@ class Params(ClosedModel):
     """By table how its exports are timed."""
     recipes: dict[Name, RecipeConfig]
     experiments: dict[Name, ExperimentConfig]
+    optional: list[Name] = Field(default_factory=list)
+    """Experiments that the DAG leaves out, on any file of sources/."""
     encoders: dict[Name, EncoderConfig] = Field(default_factory=dict)
     """Cells that are pretrained."""
     ensembles: dict[Name, EnsembleConfig] = Field(default_factory=dict)
@@ -110,14 +115,14 @@ class Params(ClosedModel):
     def _check_cells(self) -> "Params":
         folders: dict[str, str] = {}
         for section, name, cell in self._list_cells():
-            where = f"{section}.{name}"
+            where = f"{OPTIONAL if name in self.optional else section}.{name}"
             check_known(f"{where}.table", "table", cell.table, self.tables)
             folder = name_folder(cell.table, name)
             if folder in folders:
                 raise ValueError(f"{where}: {folders[folder]} has this name in the same table.")
             folders[folder] = where
             if isinstance(cell, ExperimentConfig):
-                self._check_experiment(where, cell)
+                self._check_experiment(where, name, cell)
             elif isinstance(cell, EncoderConfig):
                 self._check_encoder(where, name, cell)
             elif isinstance(cell, EnsembleConfig):
@@ -129,11 +134,13 @@ class Params(ClosedModel):
         check_cycle("encoders.{}.init", {name: item.parent for name, item in self.encoders.items()})
         return self
 
-    def _check_experiment(self, where: str, cell: ExperimentConfig) -> None:
-        known = [*self.tasks, *self.taught, *self.groups]
-        check_known(f"{where}.data", "task or group", cell.data, known)
+    def _check_experiment(self, where: str, name: str, cell: ExperimentConfig) -> None:
         check_known(f"{where}.recipe", "recipe", cell.recipe, self.recipes)
         self._check_recipe(where, cell)
+        if name in self.optional:
+            return
+        known = [*self.tasks, *self.taught, *self.groups]
+        check_known(f"{where}.data", "task or group", cell.data, known)
         self._check_init(where, cell.init)
 
     def _check_encoder(self, where: str, name: str, config: EncoderConfig) -> None:
@@ -177,7 +184,7 @@ class Params(ClosedModel):
         if name in self.ensembles and name not in self.experiments:
             found = f"{where}: found the ensemble '{name}', expected a trained cell"
             raise ValueError(f"{found}; name the cells and seeds that it averages.")
-        check_known(where, "cell", name, self.experiments)
+        check_known(where, "cell", name, [*self.experiments.keys() - self.optional])
         cell = self.experiments[name]
         if cell.table != table:
             raise ValueError(f"{where}: found '{folder}'; that cell is of the table {cell.table}.")
@@ -239,14 +246,21 @@ class Params(ClosedModel):
         """Raise ConfigError unless there is such a table."""
         check_known("params.yaml", "table", name, self.tables, ConfigError)
 
-    def list_cells(self, table: str) -> dict[str, CellConfig]:
+    def list_cells(self, table: str, further: Container[str] = ()) -> dict[str, CellConfig]:
         """Return the cells that are measured for a table, sorted: its own, and their teachers.
+
+        Args:
+            further: names whose optional cells are returned too.
 
         Raises:
             ConfigError: there is no such table.
         """
         self.check_table(table)
-        found = {name: cell for _, name, cell in self._list_cells() if cell.table == table}
+        found = {
+            name: cell
+            for _, name, cell in self._list_cells()
+            if cell.table == table and (name not in self.optional or name in further)
+        }
         for item in [*found.values()]:
             if isinstance(item, ExperimentConfig):
                 found |= {name: self.experiments[name] for name in self.list_teachers(item.data)}
@@ -295,6 +309,7 @@ class TableConfig(ClosedModel):
     timing: TimingConfig | None = None
     recipes: dict[Name, RecipeConfig] = Field(default_factory=dict)
     experiments: dict[Name, ExperimentConfig] = Field(default_factory=dict)
+    optional: dict[Name, ExperimentConfig] = Field(default_factory=dict)
     encoders: dict[Name, EncoderConfig] = Field(default_factory=dict)
     ensembles: dict[Name, EnsembleConfig] = Field(default_factory=dict)
     exports: dict[Name, ExportConfig] = Field(default_factory=dict)
@@ -325,26 +340,34 @@ def read_params(path: Path) -> Params:
     values["tables"] = list(tables)
     for section in ("metrics", "timing"):
         values[section] = {name: item[section] for name, item in tables.items() if section in item}
+    values[OPTIONAL] = [name for table in tables.values() for name in table.get(OPTIONAL, {})]
     for section in ("recipes", *STAGES):
-        values[section] = {}
-        for name, table in tables.items():
-            found = table.get(section, {})
-            if twice := sorted(values[section].keys() & found.keys()):
-                raise ConfigError(
-                    f"{path.parent / GRID / name}.yaml: {section}.{twice[0]}: another table has "
-                    "this name; choose another."
-                )
-            values[section] |= found
+        values[section] = _merge(tables, section, path.parent / GRID)
     return parse_config(values, Params, where=f"{path} and {path.parent / GRID}")
 
 
+def _merge(tables: Mapping[str, dict[str, Any]], section: str, folder: Path) -> dict[str, Any]:
+    merged: dict[str, Any] = {}  # Any: YAML holds anything
+    for name, table in tables.items():
+        found = table.get(section, {})
+        if twice := sorted(merged.keys() & found.keys()):
+            raise ConfigError(
+                f"{folder / name}.yaml: {section}.{twice[0]}: another table has this name; choose "
+                "another."
+            )
+        merged |= found
+    return merged
+
+
 def _read_table(path: Path) -> dict[str, Any]:  # Any: YAML holds anything
-    """Return the checked content of a table's file as plain data."""
+    """Return the checked content of a table's file; its experiments have the optional ones."""
     plain = read_mapping(path)
     config = parse_config(plain, TableConfig, where=str(path))
-    for section in STAGES:
+    for section in (*STAGES, OPTIONAL):
         for name, cell in getattr(config, section).items():
             where = f"{path}: {section}.{name}"
+            if section == OPTIONAL and name in config.experiments:
+                raise ConfigError(f"{where}: an experiment has this name; choose another.")
             if cell.table != path.stem:
                 raise ConfigError(
                     f"{where}.table: found '{cell.table}', expected '{path.stem}'; the cells "
@@ -355,7 +378,7 @@ def _read_table(path: Path) -> dict[str, Any]:  # Any: YAML holds anything
                     f"{where}.recipe: unknown recipe '{cell.recipe}', expected one of the "
                     f"same file. {suggest(cell.recipe, config.recipes)}"
                 )
-    return plain
+    return plain | {"experiments": plain.get("experiments", {}) | plain.get(OPTIONAL, {})}
 
 
 def name_init_stage(init: Path) -> str:

@@ -71,7 +71,7 @@ def read_trained(name: str, item: CellConfig, params: Params, root: Path) -> Tra
         DataError: the cell is not finished, or the grid now describes another one.
     """
     path = find_folder(name, item, root) / CELL
-    command = f"dvc repro {name_stage(name, item)}"
+    command = name_command(name, item, params)
     if not path.exists():
         raise DataError(
             f"{path}: no such file, so the cell '{name}' is not trained yet, or not to "
@@ -132,6 +132,13 @@ def name_stage(name: str, item: CellConfig) -> str:
     return f"export@{name}" if isinstance(item, ExportConfig) else f"finetune@{name}"
 
 
+def name_command(name: str, item: CellConfig, params: Params, *, again: bool = False) -> str:
+    """Return the command that makes a cell; `again` also where DVC finds it up to date."""
+    if isinstance(item, ExperimentConfig) and name in params.optional:
+        return f"reglue run {item.table} {name}"
+    return f"dvc repro {'--force ' if again else ''}{name_stage(name, item)}"
+
+
 def name_way(export: str, way: str) -> str:
     """Return how results name a way of running an export: its trained model, or a bundle."""
     return f"{export}_{way}"
@@ -149,16 +156,16 @@ def match_cells(measured: Iterable[str], items: Mapping[str, CellConfig]) -> dic
     return timed | {name: name for name in measured if name in items and name not in exports}
 
 
-def read_predictions(path: Path, task: CellTask | Task, stage: str) -> Iterator[PredictedSplit]:
+def read_predictions(path: Path, task: CellTask | Task, command: str) -> Iterator[PredictedSplit]:
     """Read the predictions of one seed for one task, split by split.
 
     Args:
-        stage: the DVC stage that writes the file, for messages; empty for a user's model.
+        command: what writes the file again, for messages; empty for a user's model.
 
     Raises:
         DataError: the file is missing or damaged, or lacks a column.
     """
-    remedy = f"run `dvc repro --force {stage}`" if stage else "train the model again"
+    remedy = f"run `{command}`" if command else "train the model again"
     if not path.exists():
         raise DataError(f"{path}: no such file; {remedy}.")
     try:

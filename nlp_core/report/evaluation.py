@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from nlp_core.config.base import SEED, check_known, name_predictions
+from nlp_core.config.base import CELLS, SEED, check_known, name_predictions
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.export import ExportConfig
 from nlp_core.config.params import EAGER, GRID, CellConfig, ExperimentConfig, Params, read_params
@@ -24,7 +24,7 @@ from nlp_core.report.cell import (
     find_difference,
     find_folder,
     match_cells,
-    name_stage,
+    name_command,
     name_way,
     read_predictions,
     read_trained,
@@ -73,7 +73,8 @@ def evaluate_table(
     """Measure the cells that the grid has in a table and write results/<table>.json.
 
     Args:
-        only: the cells to measure; the file keeps the others; all if empty.
+        only: the cells to measure; the file keeps the others. If empty, all are measured, of
+            optional cells those that are trained here.
         time_export: what times exports; None: the table has none.
 
     Raises:
@@ -81,18 +82,19 @@ def evaluate_table(
         DataError: a cell is not finished, or the grid now describes another one.
     """
     params = read_params(root / "params.yaml")
-    items = params.list_cells(table)
+    trained = {path.name for path in (root / CELLS / table).glob("*")}
+    names = only or [*params.list_cells(table, trained)]
+    former = Results(table=table, cells={})
+    if only:
+        former = read_results(table, root, allow_missing=True)
+    items = params.list_cells(table, {*former.cells, *names})
     _check_metrics(table, params)
     for name in only:
         check_known(f"{GRID}/{table}.yaml", "cell", name, items, ConfigError)
-    kept = {name: item for name, item in items.items() if name not in only}
-    cells: dict[str, CellResult] = {}
-    curves: dict[str, Curves] = {}
-    if only and kept:
-        former = read_results(table, root, allow_missing=True)
-        cells = _select_kept(former, kept, params, root)
-        curves = {name: lines for name, lines in former.curves.items() if name in kept}
-    for name in only or items:
+    kept = {name: item for name, item in items.items() if name not in names}
+    cells = _select_kept(former, kept, params, root) if kept else {}
+    curves = {name: lines for name, lines in former.curves.items() if name in kept}
+    for name in names:
         log.info("evaluate cell=%s", name)
         item = items[name]
         cell = read_trained(name, item, params, root)
@@ -109,7 +111,7 @@ def evaluate_table(
             metrics = {key: summarise(values) for key, values in sorted(cell.metrics.items())}
             cells[name] = _build_result(cell, metrics)
             curves[name] = _read_perplexity(find_folder(name, item, root))
-    _write_examples(table, only or [*items], params, root)
+    _write_examples(table, items, names, params, root)
     results = Results(table=table, cells=dict(sorted(cells.items())), curves=curves)
     write_json(find_results(table, root), results.model_dump(exclude_defaults=True))
 
@@ -123,9 +125,10 @@ def _check_metrics(table: str, params: Params) -> None:
             )
 
 
-def _write_examples(table: str, names: Sequence[str], params: Params, root: Path) -> None:
+def _write_examples(
+    table: str, items: Mapping[str, CellConfig], names: Sequence[str], params: Params, root: Path
+) -> None:
     """Write the predictions of some cells of a table, and remove those of its former cells."""
-    items = params.list_cells(table)
     folder = find_examples(table, "cell", root).parent
     # DVC expects the folder even of a table whose answers are not kept
     folder.mkdir(parents=True, exist_ok=True)
@@ -167,15 +170,15 @@ def evaluate_cell(
     """
     item = params.experiments.get(name) or params.ensembles[name]
     cell = _add_metrics(read_trained(name, item, params, root), further_metrics)
-    folder, stage = find_folder(name, item, root), name_stage(name, item)
+    folder, command = find_folder(name, item, root), name_command(name, item, params, again=True)
     for seed in cell.seeds:
         for task, digest in cell.runs[str(seed)].predictions.items():
             path = folder / f"{SEED}{seed}" / name_predictions(task)
-            check_digest(path, digest, remedy=f"run `dvc repro --force {stage}`")
-    runs = [measure_seed(folder / f"seed-{seed}", cell, stage) for seed in cell.seeds]
+            check_digest(path, digest, remedy=f"run `{command}`")
+    runs = [measure_seed(folder / f"seed-{seed}", cell, command) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
     epochs = {key: [cell.runs[str(seed)].epochs[key] for seed in cell.seeds] for key in selections}
-    return _build_result(cell, _summarise(runs, folder, stage), epochs)
+    return _build_result(cell, _summarise(runs, folder, command), epochs)
 
 
 def _time(
@@ -265,11 +268,14 @@ def _select_kept(
     if older:
         log.warning("evaluate kept cells of older numerics: %s", ", ".join(older))
     for name in (name for name in names if name not in older):
-        if difference := find_difference(measured[name], items[names[name]], params):
-            where = find_results(former.table, root)
+        item = items[names[name]]
+        if difference := find_difference(measured[name], item, params):
+            where, remedy = find_results(former.table, root), f"with `--cell {name}`"
+            if name in params.optional:
+                remedy = f"with `{name_command(name, item, params)}`"
             raise DataError(
                 f"{where}: {name}: {difference}; train the cell as it is "
-                f"described now and measure it as well, with `--cell {name}`."
+                f"described now and measure it as well, {remedy}."
             )
     return {name: measured[name] for name in names}
 
@@ -300,23 +306,22 @@ def _add_metrics(cell: TrainedCell, further: Sequence[str]) -> TrainedCell:
     return cell.model_copy(update={"tasks": tasks})
 
 
-def _summarise(runs: Sequence[Metrics], folder: Path, stage: str) -> dict[str, Score]:
+def _summarise(runs: Sequence[Metrics], folder: Path, command: str) -> dict[str, Score]:
     for run in runs:
         if set(run) != set(runs[0]):
             raise DataError(
                 f"{folder}: the seeds do not have the same metrics: found {sorted(run)} and "
-                f"{sorted(runs[0])}; make the cell again with `dvc repro --force "
-                f"{stage}`."
+                f"{sorted(runs[0])}; make the cell again with `{command}`."
             )
     return {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
 
 
-def measure_seed(folder: Path, cell: TrainedCell, stage: str) -> Metrics:
-    """Return the metrics of one seed from its predictions; errors name the stage to run."""
+def measure_seed(folder: Path, cell: TrainedCell, command: str) -> Metrics:
+    """Return the metrics of one seed from its predictions; errors name the command to run."""
     metrics: Metrics = {}
     for name, task in sorted(cell.tasks.items()):
         path = folder / name_predictions(name)
-        found = _measure_task(path, task, stage)
+        found = _measure_task(path, task, command)
         prefix = f"{name}." if len(cell.tasks) > 1 else ""
         metrics |= {f"{prefix}{key}": value for key, value in found.items()}
     return metrics
@@ -331,9 +336,9 @@ def list_first(cell: TrainedCell) -> list[str]:
     ]
 
 
-def _measure_task(path: Path, task: CellTask, stage: str) -> Metrics:
+def _measure_task(path: Path, task: CellTask, command: str) -> Metrics:
     metrics: Metrics = {}
-    for item in read_predictions(path, task, stage):
+    for item in read_predictions(path, task, command):
         suffix = "" if item.selection == "honest" else f".{item.selection}"
         found = measure(task.kind, task.metrics, item.predictions)
         metrics |= {f"{item.split}.{name}{suffix}": value for name, value in found.items()}
@@ -341,7 +346,7 @@ def _measure_task(path: Path, task: CellTask, stage: str) -> Metrics:
         if f"{split}.{task.metrics[0]}" not in metrics:
             raise DataError(
                 f"{path}: found no honest predictions of the split '{split}', which the table "
-                f"reports; run `dvc repro --force {stage}`."
+                f"reports; run `{command}`."
             )
     return metrics | (_average(metrics, task.report_splits) if task.further_report_splits else {})
 

@@ -12,7 +12,7 @@ from nlp_core.config.params import GRID, CellConfig, ExperimentConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError
 from nlp_core.files import ask_git
-from nlp_core.report.cell import match_cells, name_stage
+from nlp_core.report.cell import match_cells, name_command
 from nlp_core.report.comparison import Comparison
 from nlp_core.report.cost import describe_cost, measure_costs, read_costs
 from nlp_core.report.markdown import format_score, list_values
@@ -52,10 +52,9 @@ def explain(
             sections["curves"] = dict(_list_curves(results.curves[cell]))
     make = {ExportConfig: "export", EnsembleConfig: "average"}.get(type(item), "train")
     device = f"{ON_GPU} " if found is not None and found.is_of_gpu else ""
-    sections["commands"] = {
-        make: f"{device}dvc repro {name_stage(name, item)}",
-        "measure": f"snakemake --cores 2 reports/{results.table}.md",
-    }
+    sections["commands"] = {make: f"{device}{name_command(name, item, params)}"}
+    if cell not in params.optional:  # its command measures it too
+        sections["commands"]["measure"] = f"snakemake --cores 2 reports/{results.table}.md"
     if not isinstance(item, ExportConfig):
         sections["commands"]["verify"] = f"{device}reglue verify {item.table} {cell}"
     if (pictured := sections["model"]["file"]).endswith(".json") and " + " not in pictured:
@@ -65,7 +64,7 @@ def explain(
 
 def _find_item(results: Results, cell: str, params: Params) -> tuple[str, CellConfig]:
     """Return the cell of the grid behind a measured cell, with its name there."""
-    items = params.list_cells(results.table)
+    items = params.list_cells(results.table, params.optional)
     names = match_cells(results.cells, items)
     names |= {name: name for name, item in items.items() if not isinstance(item, ExportConfig)}
     check_known(f"{GRID}/{results.table}.yaml", "cell", cell, names, ConfigError)

@@ -1,7 +1,7 @@
 """Write the report of a table: reports/<table>.md and .svg, from its results."""
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import Params, read_params
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.files import replacing, write_text
-from nlp_core.report.cell import match_cells, name_stage
+from nlp_core.report.cell import match_cells, name_command, name_stage
 from nlp_core.report.comparison import Comparison, read_comparison
 from nlp_core.report.cost import measure_costs, read_costs, render_cost
 from nlp_core.report.data_audit import render_audits
@@ -52,13 +52,16 @@ def write_report(table: str, root: Path) -> None:
         costs = measure_costs(comparison.results, params, read_costs(table, root))
         made.append(render_cost(costs))
     timed = any(cell.is_timed for cell in cells.values())
-    items = params.list_cells(table)
+    items = params.list_cells(table, cells)
     measured = {*match_cells(cells, items).values()}
     stages = {
         name: (name_stage(name, item), name_folder(item.table, name))
         for name, item in items.items()
-        if name in measured
+        if name in measured and name not in params.optional
     }
+    optional = [
+        name_command(name, items[name], params) for name in cells if name in params.optional
+    ]
     on_gpu = [name for name, cell in cells.items() if cell.is_of_gpu]
     differences = render_differences(find_differences(comparison, root))
     audits = render_audits(cells, params, root)
@@ -66,7 +69,7 @@ def write_report(table: str, root: Path) -> None:
         differences,
         *audits,
         *made,
-        _render_commands(table, stages, on_gpu, is_timed=timed),
+        _render_commands(table, stages, on_gpu, optional, is_timed=timed),
     ]
     folder, first = root / "reports", parts[0]
     with replacing(folder / f"{table}.svg") as temporary:
@@ -212,6 +215,7 @@ def _render_commands(
     table: str,
     stages: Mapping[str, tuple[str, str]],
     on_gpu: Collection[str],
+    optional: Sequence[str] = (),
     *,
     is_timed: bool = False,
 ) -> str:
@@ -220,6 +224,7 @@ def _render_commands(
     Args:
         stages: by cell: the stage that makes it, and its folder.
         on_gpu: the cells that a GPU trained.
+        optional: the commands that train and measure optional cells.
     """
     sections = [
         "## How to reproduce it",
@@ -249,6 +254,9 @@ def _render_commands(
                 else ""
             ),
         ]
+    if optional:
+        sections.append("Optional cells, which the DAG leaves out:")
+        sections.append("```\n" + "\n".join(optional) + "\n```")
     if is_timed:
         sections.append(
             "Another machine has other times: `dvc repro --force --single-item "

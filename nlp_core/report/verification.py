@@ -96,7 +96,7 @@ def list_places(
     Raises:
         ConfigError: there is no such table or cell, or it is not measured with a seed.
     """
-    items = params.list_cells(table).items()
+    items = params.list_cells(table, params.optional).items()
     names = [name for name, item in items if item.table == table]
     for name in cells:
         check_known(f"{GRID}/{table}.yaml", "cell", name, names, ConfigError)
@@ -203,14 +203,14 @@ def verify(
 
 def _find_item(place: Place, params: Params) -> ExperimentConfig | EncoderConfig:
     """Return what the grid says of a cell that trains."""
-    item = params.list_cells(place.table)[place.cell]
+    item = params.list_cells(place.table, params.optional)[place.cell]
     assert isinstance(item, ExperimentConfig | EncoderConfig), place
     return item
 
 
 def _require_current(committed: CellResult, place: Place, params: Params) -> None:
     where = f"results/{place.table}.json: {place.cell}"
-    item = params.list_cells(place.table)[place.cell]
+    item = params.list_cells(place.table, params.optional)[place.cell]
     difference = find_difference(committed, item, params)
     if difference:
         raise DataError(
@@ -241,7 +241,7 @@ def _retrain_cell(place: Place, params: Params, work: Path) -> Retrained:
     folder = train_seed(cell, place.seed, work / place.table / place.cell / cell.key[:16])
     trained = TrainedCell.model_validate(describe_cell(cell, {place.seed: folder}))
     digests = trained.runs[str(place.seed)]
-    scores = measure_seed(folder, trained, f"finetune@{place.cell}")
+    scores = measure_seed(folder, trained, f"reglue verify {place.table} {place.cell}")
     return Retrained(digests, scores, list_first(trained), trained.data, folder / WEIGHTS)
 
 
@@ -263,7 +263,7 @@ def _average_again(place: Place, params: Params, work: Path) -> Retrained:
     seed = folder / f"{SEED}{place.seed}"
     weights = sorted(seed.rglob(WEIGHTS))[0]
     digests = cell.runs[str(place.seed)]
-    scores = measure_seed(seed, cell, f"ensemble_{place.cell}")
+    scores = measure_seed(seed, cell, f"reglue verify {place.table} {place.cell}")
     return Retrained(digests, scores, list_first(cell), cell.data, weights)
 
 
