@@ -254,3 +254,16 @@ def test_manifest_holds_no_place(tmp_path: Path, data_dir: Path) -> None:
     manifest = json.loads((data_dir / "raw" / "d" / "manifest.json").read_text())
     expected = {"sha256": digest(CONTENT), "bytes": len(CONTENT), "label": None}
     assert manifest == {"source": "d", "members": {"a.tsv": expected}}
+
+
+def test_what_is_missing_is_listed_with_the_places_for_it(data_dir: Path) -> None:
+    two = [plain(), plain() | {"name": "b.tsv", "mirror": "sub/b.tsv"}]
+    places = Places(data_dir, None, QUICK)
+    with pytest.raises(DownloadError) as caught:
+        fetch_source("d", build(*two), places)
+    assert f"Put a.tsv, b.tsv into {data_dir}/local/d/" in str(caught.value)
+    assert "base URL with sub/a.tsv, sub/b.tsv, and run" in str(caught.value)
+    with pytest.raises(DownloadError) as caught:
+        fetch_source("d", build(plain(), zipped(pin_member=True)), places)
+    assert f"Put a.tsv, or a.zip, into {data_dir}/local/d/" in str(caught.value)
+    assert "base URL with sub/a.tsv or a.zip, and run" in str(caught.value)

@@ -266,12 +266,15 @@ class _Search:
         known = " ".join(_describe(file) for file in files)
         mirror = self._places.mirror or "not set"
         tried = " ".join(dict.fromkeys(self._failures)) or "No place has it."
+        archives = " or ".join(file.name for file in files if file.unpack != "none")
+        # of two files with the same member one is enough
+        names = [member.name for file in files for member in file.wanted]
+        joint = " or " if len(names) > len({*names}) else ", "
         return (
             f"{self._name}: cannot get {', '.join(missing)}. {tried} REGLUE_MIRROR: {mirror}. "
-            f"Expected: {known} See {self._dataset.homepage}. Put "
-            f"{' or '.join(file.name for file in files)} or {', '.join(missing)} into {folder}/, "
-            f"or set REGLUE_MIRROR to a folder or base URL with "
-            f"{' or '.join(f.mirror for f in files)}, and run "
+            f"Expected: {known} See {self._dataset.homepage}. Put {', '.join(missing)}"
+            f"{f', or {archives},' if archives else ''} into {folder}/, or set REGLUE_MIRROR to a "
+            f"folder or base URL with {joint.join(file.mirror for file in files)}, and run "
             f"`python -m stages.preprocess {self._name}` again."
         )
 
