@@ -1,5 +1,6 @@
 """The page of a model that `reglue train` trained."""
 
+import json
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from nlp_core.cli import main
 from nlp_core.metrics import Predictions
+from nlp_core.site.breakdown import Breakdown
 from nlp_core.site.run_errors import find_label_errors, list_reliability
 from tests.user_files import SMALL, write_conll, write_tsv
 
@@ -89,6 +91,29 @@ def test_answers_that_are_texts_are_compared_with_the_right_ones(place: Path) ->
     page, _ = train("a.tsv", "--kind", "generation")
     assert "| row | right | predicted | text |" in page
     assert "| ring Ada " in page
+
+
+def test_spans_are_no_labels(place: Path) -> None:
+    def ask(number: int) -> dict[str, object]:
+        answer = {"text": str(number), "answer_start": 12}
+        question = {"id": str(number), "question": "which year ?", "answers": [answer]}
+        return {"context": f"it ended in {number} .", "qas": [question]}
+
+    record = {"title": "years", "paragraphs": [ask(number) for number in range(1900, 1940)]}
+    (place / "a.json").write_text(json.dumps({"data": [record]}))
+    page, _ = train("a.json")
+    assert "| exact_match | " in page
+    assert "### Size" in page
+    assert "### Labels" not in page
+
+
+def test_a_column_is_of_numbers_or_of_texts() -> None:
+    rows = [["1", "Rome", "2"], ["2", "1984", "-"], ["3", "", ""]]
+    assert Breakdown("t", ["row", "right", "count"], rows).columns == [
+        ("row", True),
+        ("right", False),
+        ("count", True),
+    ]
 
 
 def test_numbers_show_the_furthest_rows(place: Path) -> None:

@@ -32,6 +32,7 @@ LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, UNBOUNDED))
 RANKS = ((1, 1), (2, 5), (6, 10), (11, 100), (101, UNBOUNDED))
 """First and last rank of each slice of queries."""
 RIGHT = "right, %"
+GAPS = ("", "-")
 SEEDS_AGREE = "Do seeds agree?"
 ROWS = "Rows are numbered from 0."
 CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -50,9 +51,9 @@ class Breakdown:
 
     @property
     def columns(self) -> list[tuple[str, bool]]:
-        """The name of each column, and whether it has only numbers."""
+        """The name of each column, and whether it has only numbers and gaps."""
         columns = zip(*self.rows, strict=True)
-        flags = [all(map(is_number, column)) for column in columns]
+        flags = [all(is_number(text) or text in GAPS for text in column) for column in columns]
         return list(zip(self.header, flags, strict=True))
 
 

@@ -4,7 +4,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from nlp_core.report.markdown import SELECTIONS, format_gain
-from nlp_core.site.breakdown import is_number
 
 
 def build_environment() -> Environment:
@@ -21,7 +20,6 @@ def build_environment() -> Environment:
         "points": lambda value, decimals=2: f"{value:,.{decimals}f}",
         "signed": lambda value: f"{value:+.2f}",
         "gain": format_gain,
-        "is_number": is_number,
     }
     environment.globals |= {"selections": SELECTIONS, "marks": MARKS}
     return environment

@@ -56,7 +56,7 @@ def _count_labels(task: UserTask) -> Breakdown:
             shown = (values.mean(), values.std(), values.min(), values.max())
             rows.append([name, *(f"{value:.4g}" for value in shown)])
         return Breakdown("Numbers", ["split", "mean", "sd", "least", "most"], rows)
-    if not task.labels:
+    if not (task.kind.has_label or task.kind.has_tags or task.kind.has_sentences):
         return Breakdown("Labels", [], [])
     counts = {
         name: Counter(
