@@ -256,6 +256,14 @@ def test_manifest_holds_no_place(tmp_path: Path, data_dir: Path) -> None:
     assert manifest == {"source": "d", "members": {"a.tsv": expected}}
 
 
+def test_an_error_names_the_first_failures(data_dir: Path) -> None:
+    files = [plain(f"{NOWHERE}/{n}") | {"name": f"{n}.tsv", "mirror": f"{n}.tsv"} for n in range(4)]
+    with pytest.raises(DownloadError) as caught:
+        fetch_source("d", build(*files), Places(data_dir, None, QUICK))
+    assert str(caught.value).count("cannot be fetched") == 2
+    assert " 2 more places failed. " in str(caught.value)
+
+
 def test_what_is_missing_is_listed_with_the_places_for_it(data_dir: Path) -> None:
     two = [plain(), plain() | {"name": "b.tsv", "mirror": "sub/b.tsv"}]
     places = Places(data_dir, None, QUICK)

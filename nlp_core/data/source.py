@@ -22,6 +22,7 @@ from nlp_core.files import MANIFEST, digest_file, replacing_folder, write_json
 log = logging.getLogger(__name__)
 # Not data/raw/<name>/: a workflow engine empties it before the stage runs.
 DROP_FOLDER = "local"
+MOST_FAILURES = 2  # that an error names
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,10 @@ class _Search:
         folder = self._places.drop_dir(self._name)
         known = " ".join(_describe(file) for file in files)
         mirror = self._places.mirror or "not set"
-        tried = " ".join(dict.fromkeys(self._failures)) or "No place has it."
+        failures = [*dict.fromkeys(self._failures)]
+        tried = " ".join(failures[:MOST_FAILURES]) or "No place has it."
+        if len(failures) > MOST_FAILURES:
+            tried += f" {len(failures) - MOST_FAILURES} more places failed."
         archives = " or ".join(file.name for file in files if file.unpack != "none")
         # of two files with the same member one is enough
         names = [member.name for file in files for member in file.wanted]
