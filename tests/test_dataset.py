@@ -50,7 +50,7 @@ def change(**parts: object) -> dict[str, Any]:
 
 def test_registry_holds_every_source() -> None:
     others = ["conll2003", "conll2003_pos", "glove", "minilm", "wikiqa", "wikitext2"]
-    others += ["minilm_words", "neuronblocks_query"]
+    others += ["minilm_words", "neuronblocks_query", "bert_base"]
     others += ["anli", "anli_dev", "ax_categories", "fever", "scitail", "snli", "trec", "xnli"]
     others += ["sample_languages", "boolq", "cb", "copa", "multirc", "record", "wic", "wsc"]
     others += ["atis_trees", "snips_trees", "sample_commands", "squad_questions"]
