@@ -206,3 +206,10 @@ def test_the_pages_of_cells_slice_scores_by_traits(site: ReadSite) -> None:
     rows = site.read("glue/cola_bilstm.html").find_table("By unseen words").find_rows()
     assert [row["words that train lacks"] for row in rows] == ["0", "1", "2 or more"]
     assert sum(int(row["examples"]) for row in rows) == 1043
+
+
+def test_a_cell_that_is_not_run_says_what_trains_it(site: ReadSite) -> None:
+    page = (site.folder / "gluonnlp/rte_bert_base.html").read_text()
+    assert "Train it with <code>reglue run gluonnlp rte_bert_base</code>." in page
+    measured = (site.folder / "gluonnlp/atis_minilm.html").read_text()
+    assert "Train it with" not in measured
