@@ -40,12 +40,15 @@ def run_module(*arguments: str) -> None:
     """Run `python -m` with some arguments.
 
     Raises:
-        DataError: it failed.
+        SystemExit: a stage of ours failed, and has said why.
+        DataError: DVC failed.
     """
     done = subprocess.run([sys.executable, "-m", *arguments])
+    if done.returncode and arguments[0] != "dvc":
+        raise SystemExit(done.returncode)
     if done.returncode:
         command = " ".join(word for word in arguments if word != "--quiet")
         raise DataError(
-            f"`{command if arguments[0] == 'dvc' else f'python -m {command}'}` failed; its error "
-            "is above. Without a network, REGLUE_MIRROR names a folder of archives."
+            f"`{command}` failed; its error is above. Without a network, REGLUE_MIRROR names a "
+            "folder of archives."
         )
