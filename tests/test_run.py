@@ -65,6 +65,23 @@ def test_an_optional_cell_gets_its_data_weights_scores_and_row(
     assert "1 of 1 seeds verified" in capsys.readouterr().out
 
 
+def test_a_fault_in_another_cell_is_named_before_any_training(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["run", "sample", OTHER])
+    values = yaml.safe_load((project / "grid/sample.yaml").read_text())
+    values["optional"][OTHER]["seeds"] = [2]
+    (project / "grid/sample.yaml").write_text(yaml.safe_dump(values))
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "sample", CELL])
+    assert caught.value.code == 2
+    found = capsys.readouterr().err
+    assert f"{OTHER}: seeds: found [1], but the grid says [2]" in found
+    assert f"`reglue run sample {OTHER}`" in found
+    assert not (project / "data/processed/sample_sentence").exists()
+
+
 def test_a_cell_of_the_dag_is_trained_by_dvc(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,16 +84,13 @@ def evaluate_table(
     params = read_params(root / "params.yaml")
     trained = {path.name for path in (root / CELLS / table).glob("*")}
     names = only or [*params.list_cells(table, trained)]
-    former = Results(table=table, cells={})
-    if only:
-        former = read_results(table, root, allow_missing=True)
-    items = params.list_cells(table, {*former.cells, *names})
-    _check_metrics(table, params)
+    known = params.list_cells(table, only)
     for name in only:
-        check_known(f"{GRID}/{table}.yaml", "cell", name, items, ConfigError)
-    kept = {name: item for name, item in items.items() if name not in names}
-    cells = _select_kept(former, kept, params, root) if kept else {}
-    curves = {name: lines for name, lines in former.curves.items() if name in kept}
+        check_known(f"{GRID}/{table}.yaml", "cell", name, known, ConfigError)
+    _check_metrics(table, params)
+    kept = read_kept(table, only, params, root) if only else Results(table=table, cells={})
+    items = params.list_cells(table, {*kept.cells, *names})
+    cells, curves = kept.cells, kept.curves
     for name in names:
         log.info("evaluate cell=%s", name)
         item = items[name]
@@ -114,6 +111,19 @@ def evaluate_table(
     _write_examples(table, items, names, params, root)
     results = Results(table=table, cells=dict(sorted(cells.items())), curves=curves)
     write_json(find_results(table, root), results.model_dump(exclude_defaults=True))
+
+
+def read_kept(table: str, only: Sequence[str], params: Params, root: Path) -> Results:
+    """Return the earlier results of all but some cells of a table.
+
+    Raises:
+        DataError: the grid now describes another cell.
+    """
+    former = read_results(table, root, allow_missing=True)
+    items = params.list_cells(table, former.cells)
+    others = {name: item for name, item in items.items() if name not in only}
+    curves = {name: lines for name, lines in former.curves.items() if name in others}
+    return Results(table=table, cells=_select_kept(former, others, params, root), curves=curves)
 
 
 def _check_metrics(table: str, params: Params) -> None:
