@@ -2,7 +2,8 @@
 
 Fetch what the cell needs, train its seeds, and write its scores to results/ and reports/; the
 other cells stay as they are. Optional cells are trained only like this: `dvc repro` leaves them
-out, since their data or weights, such as those of BERT-base, are large. A killed run resumes.
+out, since their data or weights, such as those of BERT-base, were not at hand. A killed run
+resumes.
 
 Examples:
     reglue run gluonnlp rte_bert_base

@@ -34,8 +34,7 @@ STAGES = {"experiments": "finetune", "encoders": "pretrain"}
 STAGES |= {"ensembles": "ensemble", "exports": "export"}
 """The stage that makes a cell, by the section of the grid that describes it."""
 OPTIONAL = "optional"
-"""The section of experiments that no stage makes: `reglue run` trains them where their data and
-weights can be fetched."""
+"""The section of the grid with experiments that no stage makes; `reglue run` trains them."""
 EAGER = "eager"
 TEACHER = "teacher"
 """Names of the times of a model in torch, and of a student's teacher; no bundle is named so."""

@@ -66,7 +66,8 @@ def _list_wrong_texts(split: Split, found: Predictions) -> Breakdown:
             answers = shorten(str(right[0] if right else "")), shorten(str(prediction or ""))
             rows.append([str(split.ids[row]), *answers, _read(split, row)])
     header = ["row", "right", "predicted", "text"]
-    return Breakdown("Wrong answers", header, rows[: 2 * SHOWN], f"{ROWS} The first {2 * SHOWN}.")
+    note = f"{ROWS} The first {2 * SHOWN}." if len(rows) > 2 * SHOWN else ROWS
+    return Breakdown("Wrong answers", header, rows[: 2 * SHOWN], note)
 
 
 def list_reliability(found: Predictions) -> list[tuple[int, float]]:
