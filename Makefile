@@ -11,6 +11,8 @@ READY := .venv/.ready
 PIP := $(BIN)/pip install --quiet --quiet
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DVC_NO_ANALYTICS := 1
+# some containers set it, and each process then compiles every module again
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slurm lint docs reports check tables mlflow clean

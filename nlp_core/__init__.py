@@ -34,8 +34,8 @@ IMPORTED_TOO_EARLY = [
 """Libraries that were imported before the pins; `arithmetic.install` warns of them."""
 
 os.environ.update(PINNED_ENVIRONMENT)
-# Imports leave half a million objects. By default the search for cycles visits them dozens of
-# times, which takes a tenth of the time until training starts.
-gc.set_threshold(5_000)
+# Imports leave half a million objects. The default search for cycles visits them dozens of times,
+# which takes a sixth of the time until training starts; training leaves few cycles to find.
+gc.set_threshold(200_000)
 # The interpreter searches them for cycles once more when it ends, which takes half a second.
 atexit.register(gc.freeze)
