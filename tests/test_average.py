@@ -26,6 +26,16 @@ def test_average_follows_the_weights_by_hand() -> None:
     assert average.state["weight"].item() == pytest.approx(2 - 0.9 * 2 / 11)
 
 
+def test_average_spends_no_time_on_frozen_weights() -> None:
+    layer = nn.Linear(2, 1)
+    layer.bias.requires_grad_(False).zero_()
+    average = WeightAverage(layer, decay=0.9)
+    nn.init.constant_(layer.bias, 1.0)  # as no step would; an update would follow it
+    average.update(layer, num_updates=1)
+    assert average.weights["bias"].item() == 0
+    assert set(average.weights) == {"weight", "bias"}
+
+
 def test_a_plain_mean_counts_every_second_step_from_its_start() -> None:
     layer = nn.Linear(1, 1, bias=False)
     average = StochasticAverage(start=2, every=2)

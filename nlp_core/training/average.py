@@ -56,6 +56,10 @@ class WeightAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self.state = {name: value.clone() for name, value in _floating(model).items()}
+        parameters = model.named_parameters(remove_duplicate=False)
+        frozen = {name for name, item in parameters if not item.requires_grad}
+        # a large frozen table of word vectors would take a third of a small network's step
+        self.moving = [name for name in self.state if name not in frozen]
 
     @property
     def weights(self) -> State:
@@ -65,7 +69,8 @@ class WeightAverage:
     def update(self, model: nn.Module, num_updates: int) -> None:
         decay = min(self.decay, (1 + num_updates) / (10 + num_updates))
         current = _floating(model)
-        torch._foreach_lerp_(list(self.state.values()), list(current.values()), 1 - decay)
+        average = [self.state[name] for name in self.moving]
+        torch._foreach_lerp_(average, [current[name] for name in self.moving], 1 - decay)
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         for name, average in self.state.items():
