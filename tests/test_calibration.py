@@ -64,6 +64,15 @@ def test_a_model_without_an_error_is_not_certain(size: int, labels: int) -> None
     assert found.wrong_kept == 0.0
 
 
+@pytest.mark.parametrize("difference", [0.02, 0.1, 1.0])
+def test_small_differences_of_right_answers_become_confident(difference: float) -> None:
+    target = np.arange(40) % 2
+    logits = np.random.default_rng(0).uniform(0.5, 1.5, 40) * difference
+    found = fit_calibration(softmax(logits[:, None] * np.eye(2)[target], axis=1), target)
+    assert found is not None
+    assert found.error < 0.03 < found.error_before
+
+
 @pytest.mark.parametrize("size", [10, 20, 40])
 def test_few_examples_of_a_calibrated_model_leave_it_as_it_is(size: int) -> None:
     probability, target = draw(1.0)

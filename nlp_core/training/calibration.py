@@ -26,7 +26,8 @@ from nlp_core.training.task_run import TaskRun
 
 log = logging.getLogger(__name__)
 
-COLDEST, HOTTEST = 0.1, 10.0
+COLDEST, HOTTEST = 0.001, 10.0
+"""Bounds of the search. Early weights may separate all labels by tiny differences of scores."""
 LEAST_PROB = 1e-300
 FEW = 10
 """Fewer examples with a label that training saw fit no temperature."""
