@@ -19,9 +19,12 @@ from nlp_core.kinds import (
     CLASSIFICATION,
     DIALOGUE,
     MULTI_LABEL,
+    PAIR_CLASSIFICATION,
+    PAIR_REGRESSION,
     PARSING,
     RANKING,
     REGRESSION,
+    RETRIEVAL,
     SPAN,
     TAGGING,
     Kind,
@@ -75,6 +78,39 @@ def test_candidates_by_the_documented_names_are_a_ranking(tmp_path: Path) -> Non
     for question in ("question", "query"):
         path = put(tmp_path / "rank.csv", f"{question},candidate,label\n" + "".join(rows))
         assert guess_kind(path).kind == RANKING
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "kind", "label"),
+    [
+        (
+            "gold_label,sentence1,sentence2,label1",
+            "{judged},{a},{b},{judged}",
+            PAIR_CLASSIFICATION,
+            "gold_label",
+        ),
+        ("premise,hypothesis,verdict", "{a},{b},{judged}", PAIR_CLASSIFICATION, "verdict"),
+        (
+            "pair_ID,sentence_A,sentence_B,source,judged",
+            "{id},{a},{b},web,{judged}",
+            PAIR_CLASSIFICATION,
+            "judged",
+        ),
+        ("sentence1,sentence2,closeness", "{a},{b},{id}.5", PAIR_REGRESSION, "closeness"),
+        ("sentence1,sentence2,number", "{a},{b},{id}", RETRIEVAL, ""),
+        ("query,passage,site", "{a},{b},{judged}", RETRIEVAL, ""),
+    ],
+)
+def test_a_pair_of_texts_with_a_column_of_few_values_has_labels(
+    tmp_path: Path, columns: str, row: str, kind: Kind, label: str
+) -> None:
+    rows = [
+        row.format(a=f"text {idx} of many words", b=f"another text {idx}", id=idx, judged=judged)
+        for idx, judged in enumerate(["neutral", "entailment", "contradiction"] * 5)
+    ]
+    path = put(tmp_path / "pairs.csv", "\n".join([columns, *rows]) + "\n")
+    assert guess_kind(path).kind == kind
+    assert guess_data(path, kind).data.label == label
 
 
 def test_blank_lines_before_a_table_say_nothing(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ TEXT_NAMES = (
 )
 TOKEN_NAMES = "tokens words token sentence text utterance"
 LABEL_NAMES = (
-    "label labels class category categories target sentiment intent topic topics rating stars "
-    "score similarity gold y is_duplicate tag tags accept cats"
+    "label labels gold_label class category categories target sentiment intent topic topics rating "
+    "stars score similarity gold y is_duplicate tag tags accept cats"
 )
 RELEVANCE_NAMES = f"relevant relevance is_relevant correct right {LABEL_NAMES}"
 SLOT_NAMES = "tags slots slot_labels ner_tags pos_tags"
@@ -296,7 +296,8 @@ def _choose_label(
     if kind.is_number:
         label, alike = fitting[-1], fitting
     else:
-        label = min(fitting, key=lambda name: looks[name].distinct)
+        # a column of one value is no label
+        label = min(fitting, key=lambda name: (looks[name].distinct < 2, looks[name].distinct))
         alike = [name for name in fitting if looks[name].words <= LONGEST_LABEL / 2]
     if others := [name for name in alike if name != label]:
         doubts["label"] = f"could also be {', '.join(others)}"

@@ -150,18 +150,30 @@ def _guess_pair(columns: Cells) -> KindGuess | None:
     if not pair:
         return None
     shown = " and ".join(f"'{name}'" for name in pair)
-    if find_name(RELEVANCE_NAMES, [name for name in columns if name not in pair]) is None:
-        return KindGuess(RETRIEVAL, f"{shown}, without a column of labels")
+    others = [name for name in columns if name not in pair]
+    doubt = ""
+    if find_name(RELEVANCE_NAMES, others) is None:
+        is_search = any(name.strip().lower() in QUESTION_NAMES for name in pair)
+        if is_search or not any(_may_be_target(columns[name]) for name in others):
+            return KindGuess(RETRIEVAL, f"{shown}, without a column of labels")
+        doubt = "by the values; add --kind retrieval if the texts of each row belong together"
     label = assign_roles(columns, PAIR_CLASSIFICATION).label
     if _is_measured(columns[label]):
-        return KindGuess(PAIR_REGRESSION, f"{shown}, and '{label}' is a number")
+        return KindGuess(PAIR_REGRESSION, f"{shown}, and '{label}' is a number", doubt=doubt)
     values = {str(cell).strip().lower() for cell in columns[label]}
     questions = Counter(str(cell) for cell in columns[pair[0]])
     has_candidates = len(questions) <= len(columns[label]) / 2
     is_marked = any(values == {*both} for both in WRONG_AND_RIGHT)
     if has_candidates and is_marked and pair[0].strip().lower() in QUESTION_NAMES:
         return KindGuess(RANKING, f"{shown}: candidates, and '{label}' marks the right ones")
-    return KindGuess(PAIR_CLASSIFICATION, f"{shown}, and '{label}' is a label")
+    return KindGuess(PAIR_CLASSIFICATION, f"{shown}, and '{label}' is a label", doubt=doubt)
+
+
+def _may_be_target(cells: list[Any]) -> bool:
+    """Return whether a column of any name has a few short labels, or numbers that are no ids."""
+    look = ColumnProfile(cells)
+    is_label = look.words <= LONGEST_LABEL and look.distinct <= min(MOST_NUMBERS, len(cells) // 2)
+    return look.distinct > 1 and (is_label or (look.is_number and not look.is_whole))
 
 
 def _are_choices(columns: Cells) -> bool:
