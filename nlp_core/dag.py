@@ -243,11 +243,11 @@ def _open_repo(root: Path) -> Iterator[Any]:  # DVC has no types.
     try:
         with chdir(root), Repo() as repo:
             yield repo
-    except DvcException as error:
+    except (DvcException, NotImplementedError) as error:  # a kill can cut a hash's name in dvc.lock
         raise ConfigError(
-            f"{root}/dvc.yaml: {error}. Expected stages that params.yaml and grid/ resolve, and no "
-            "other run in this project; see `dvc stage list` and `dvc status`. `reglue doctor "
-            "--mend` removes the locks of a killed run."
+            f"{root}/dvc.yaml: {str(error) or 'cannot read dvc.lock'}. Expected stages that "
+            "params.yaml and grid/ resolve, and no other run in this project; see `dvc stage list` "
+            "and `dvc status`. `reglue doctor --mend` mends what a killed run left."
         ) from error
 
 

@@ -2,8 +2,9 @@
 
 Run the numeric probe (about a second) and compare it with the committed one, reports/probe.json.
 Compare the libraries with requirements.lock, look for what killed runs left, and check caches, disk
-and mirror. Stale locks and half-written files are removed with --mend, or after a question. Exit
-code 1 if an operation differs or something stale is left.
+and mirror. Stale locks and half-written files are removed with --mend, or after a question, and a
+dvc.lock that a kill has cut is restored. Exit code 1 if an operation differs or something stale is
+left.
 
 Examples:
     reglue doctor
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--accept", action="store_true", help="keep this machine's probe as the committed one"
     )
     parser.add_argument(
-        "--mend", action="store_true", help="remove stale locks and half-written files"
+        "--mend", action="store_true", help="remove or restore what killed runs left"
     )
 
 
@@ -90,23 +91,22 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _mend(checks: list[Check], options: argparse.Namespace) -> list[Check]:
-    """Remove what is stale if that is asked for, and return the checks that hold now."""
-    paths = [path for check in checks for path in check.paths]
-    if not paths:
+    """Mend what is stale if that is asked for, and return the checks that hold now."""
+    remedies = [f"{path}: {check.remedy}" for check in checks for path in check.paths]
+    if not remedies:
         return checks
     is_asked = not (options.mend or options.json) and sys.stdin.isatty()
     if is_asked:
-        for path in paths:
-            print(path)
+        print("\n".join(remedies))
         answer = ""
         with suppress(EOFError):
-            answer = input("Remove these stale locks and half-written files? [y/N] ")
+            answer = input("Remove or restore these? [y/N] ")
         options.mend = answer.strip().lower() in YES
     if not options.mend:
         return checks
-    for path in mend(checks):
-        if not options.json:
-            print(f"{path}: removed")
+    mend(checks)
+    if not (options.json or is_asked):
+        print("\n".join(remedies))
     return check_workplace(Path())
 
 
@@ -114,7 +114,7 @@ def _show_checks(checks: list[Check]) -> None:
     for check in checks:
         print(f"{check.name}: {check.state}, {check.found}.")
     if any(check.paths for check in checks):
-        print("`reglue doctor --mend` removes what is stale.")
+        print("`reglue doctor --mend` mends what is stale.")
 
 
 def _show(moved: list[str], num_operations: int, instruction_set: str) -> None:

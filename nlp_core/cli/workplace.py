@@ -4,14 +4,16 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import psutil
+import yaml
 
 from nlp_core.data.cache import find_cache
+from nlp_core.files import ask_git, write_text
 from nlp_core.processor import find_version
 
 State = Literal["ok", "warning", "stale"]
@@ -24,6 +26,9 @@ WRITTEN = ("data", "artifacts", "results", "reports")
 ENGINES = ("snakemake", "dvc")
 REPORTER = "daemon"
 """The argument of the processes in which DVC sends its statistics; they hold no lock."""
+RECORD = "dvc.lock"
+ENTRY = re.compile(r"^  (\S[^\n]*):\n((?: {4}[^\n]*\n)+)", re.MULTILINE)
+"""A stage in DVC's record: its name and what is recorded of it."""
 LEAST_FREE = 5 << 30
 """Bytes that a table of pretrained encoders may need."""
 SHOWN = 3
@@ -34,12 +39,18 @@ class Check(NamedTuple):
 
     Attributes:
         paths: what is stale, and can be removed.
+        restore: writes such a path again, which must not be removed.
     """
 
     name: str
     state: State
     found: str
     paths: tuple[Path, ...] = ()
+    restore: Callable[[Path], None] | None = None
+
+    @property
+    def remedy(self) -> str:
+        return "removed" if self.restore is None else "restored"
 
 
 def check_workplace(root: Path) -> list[Check]:
@@ -47,6 +58,7 @@ def check_workplace(root: Path) -> list[Check]:
     return [
         check_libraries(root),
         check_dvc_lock(root),
+        check_record(root),
         check_snakemake_lock(root),
         check_leftovers(root),
         check_disk(root),
@@ -54,15 +66,16 @@ def check_workplace(root: Path) -> list[Check]:
     ]
 
 
-def mend(checks: list[Check]) -> list[Path]:
-    """Remove what is stale, and return it."""
-    paths = [path for check in checks for path in check.paths]
-    for path in paths:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    return paths
+def mend(checks: list[Check]) -> None:
+    """Remove or restore what is stale."""
+    for check in checks:
+        for path in check.paths:
+            if check.restore is not None:
+                check.restore(path)
+            elif path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def check_libraries(root: Path) -> Check:
@@ -104,6 +117,43 @@ def check_dvc_lock(root: Path) -> Check:
 def _list_holders(note: dict[str, dict[str, object]]) -> Iterator[dict[str, str]]:
     for holders in [*note.get("read", {}).values(), *note.get("write", {}).values()]:
         yield from holders if isinstance(holders, list) else [holders]  # type: ignore[misc]
+
+
+def check_record(root: Path) -> Check:
+    """Check DVC's record of what was built, which a kill may cut: it takes a second to write."""
+    path = root / RECORD
+    if not path.is_file():
+        return Check("DVC's record", "ok", "nothing was built here")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if _is_whole(text):
+        return Check("DVC's record", "ok", f"{len(ENTRY.findall(text))} stages")
+    if running := _list_engines(root):
+        return Check("DVC's record", "ok", f"being written by {_list(running)}")
+    return Check("DVC's record", "stale", f"{path} was cut by a kill", (path,), restore_record)
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        stages = yaml.load(text, yaml.CSafeLoader)["stages"].values()
+        outputs = [item for stage in stages for item in stage.get("outs", [])]
+        return text.endswith("\n") and all(item["md5"] and item["size"] >= 0 for item in outputs)
+    except (yaml.YAMLError, LookupError, TypeError, AttributeError):
+        return False
+
+
+def restore_record(path: Path) -> None:
+    """Keep the whole entries of DVC's record, and take the committed ones of the other stages.
+
+    DVC finds a stage without an entry in its run cache, and then runs nothing.
+    """
+    found = ENTRY.findall(path.read_text(encoding="utf-8", errors="replace"))
+    committed = ENTRY.findall(f"{ask_git(path.parent, 'show', f'HEAD:./{path.name}')}\n")
+    entries = dict(committed) | dict(found[:-1])  # the last one may be cut
+    if not entries:
+        path.unlink()
+        return
+    body = "".join(f"  {name}:\n{entry}" for name, entry in entries.items())
+    write_text(path, f"schema: '2.0'\nstages:\n{body}")
 
 
 def check_snakemake_lock(root: Path) -> Check:

@@ -296,7 +296,7 @@ def _choose_label(
     if kind.is_number:
         label, alike = fitting[-1], fitting
     else:
-        # a column of one value is no label
+        # a column of one value is not the label
         label = min(fitting, key=lambda name: (looks[name].distinct < 2, looks[name].distinct))
         alike = [name for name in fitting if looks[name].words <= LONGEST_LABEL / 2]
     if others := [name for name in alike if name != label]:

@@ -170,7 +170,7 @@ def _guess_pair(columns: Cells) -> KindGuess | None:
 
 
 def _may_be_target(cells: list[Any]) -> bool:
-    """Return whether a column of any name has a few short labels, or numbers that are no ids."""
+    """Return whether a column has a few short labels, or numbers other than ids."""
     look = ColumnProfile(cells)
     is_label = look.words <= LONGEST_LABEL and look.distinct <= min(MOST_NUMBERS, len(cells) // 2)
     return look.distinct > 1 and (is_label or (look.is_number and not look.is_whole))
