@@ -5,12 +5,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nlp_core.cli import main, training_time
 from nlp_core.cli.training_time import PIECES_A_SECOND
 from nlp_core.data.kind_guess import guess_kind
+from nlp_core.data.word_vectors import WordVectors, write_table
 from nlp_core.errors import DataError
+from nlp_core.files import write_json
+from tests.tiny import write_vectors
 from tests.tiny_encoder import write_encoder
 from tests.user_commands import fail
 from tests.user_files import SMALL, make_texts, write_conll, write_tsv
@@ -96,6 +100,19 @@ def test_processed_vectors_and_an_encoder_are_taken(
     model = json.loads((place / "other/model.json").read_text())
     assert model["training"]["max_steps"] == 1
     assert (place / "out/model.safetensors").exists()
+
+
+def test_of_named_vectors_the_widest_table_is_taken(place: Path) -> None:
+    folder = write_vectors(place)
+    note = json.loads((folder / "manifest.json").read_text())
+    narrow = WordVectors(np.ones((2, 3), np.float32), {"good": 0, "bad": 1})
+    note["tables"]["3d"] = write_table(folder, "3d", narrow)
+    write_json(folder / "manifest.json", note)
+    write_tsv(place / "a.tsv", rows=40)
+    main(["train", "a.tsv", "--vectors", str(folder), "--epochs", "1", "-o", "out"])
+    layers = json.loads((place / "out/model.json").read_text())["layers"]
+    (word,) = [layer for layer in layers if layer["block"] == "word_embedding"]
+    assert (word["vectors"], word["dim"]) == ("8d", 8)
 
 
 def test_an_encoder_of_another_language_is_not_chosen(

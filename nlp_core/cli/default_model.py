@@ -145,7 +145,8 @@ def _choose_start(options: argparse.Namespace, data: DataConfig) -> _Start:
             )
         return _Start(options.init, None, f"{options.init}, from --init")
     if options.vectors:
-        return _Start(None, None, f"{options.vectors}, from --vectors")
+        folder = options.vectors if (options.vectors / MANIFEST).is_file() else None
+        return _Start(None, folder, f"{options.vectors}, from --vectors")
     if all((ENCODER / name).is_file() for name in ENCODER_FILES):
         if (pieces := _count_pieces_a_word(options.file, data)) > MOST_PIECES:
             reason = f"{ENCODER} cuts a word into {pieces:.1f} pieces: it is of another language"
