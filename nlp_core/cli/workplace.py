@@ -125,8 +125,11 @@ def check_record(root: Path) -> Check:
     if not path.is_file():
         return Check("DVC's record", "ok", "nothing was built here")
     text = path.read_text(encoding="utf-8", errors="replace")
-    if _is_whole(text):
-        return Check("DVC's record", "ok", f"{len(ENTRY.findall(text))} stages")
+    names = [name for name, _ in ENTRY.findall(text)]
+    committed = [name for name, _ in _read_committed(path)]
+    is_short = len(names) < len(committed) and names == committed[: len(names)]
+    if _is_whole(text) and not is_short:
+        return Check("DVC's record", "ok", f"{len(names)} stages")
     if running := _list_engines(root):
         return Check("DVC's record", "ok", f"being written by {_list(running)}")
     return Check("DVC's record", "stale", f"{path} was cut by a kill", (path,), restore_record)
@@ -141,14 +144,18 @@ def _is_whole(text: str) -> bool:
         return False
 
 
+def _read_committed(path: Path) -> list[tuple[str, str]]:
+    text = ask_git(path.parent, "show", f"HEAD:./{path.name}")
+    return ENTRY.findall(f"{text}\n")
+
+
 def restore_record(path: Path) -> None:
     """Keep the whole entries of DVC's record, and take the committed ones of the other stages.
 
     DVC finds a stage without an entry in its run cache, and then runs nothing.
     """
     found = ENTRY.findall(path.read_text(encoding="utf-8", errors="replace"))
-    committed = ENTRY.findall(f"{ask_git(path.parent, 'show', f'HEAD:./{path.name}')}\n")
-    entries = dict(committed) | dict(found[:-1])  # the last one may be cut
+    entries = dict(_read_committed(path)) | dict(found[:-1])  # the last one may be cut
     if not entries:
         path.unlink()
         return
