@@ -190,6 +190,23 @@ def test_last_epoch_is_kept_honestly_whatever_its_score(project: Path) -> None:
     torch.testing.assert_close(last.states["paper"], best.states["paper"], rtol=0, atol=0)
 
 
+def test_the_last_of_equally_good_epochs_is_kept_and_patience_ends_as_before(
+    project: Path,
+) -> None:
+    values = {"epochs": 20, "patience": 4, "optimizer": {"name": "adam", "lr": 0.03}}
+    runs = {}
+    for kept in (None, "last_best"):
+        cell = make_cell(project, "classification", held_out=True, kept_epoch=kept, **values)
+        runs[kept] = make_trainer(cell, project / str(kept)).run().progress
+    first, last = runs[None].best["honest"], runs["last_best"].best["honest"]
+    scores = runs[None].scores
+    equal = [epoch for epoch, score in enumerate(scores, 1) if score == max(scores)]
+    assert (first.epoch, last.epoch) == (equal[0], equal[-1])
+    assert len(equal) > 1
+    assert (first.score, runs[None].best["paper"]) == (last.score, runs["last_best"].best["paper"])
+    assert runs[None].events == runs["last_best"].events
+
+
 def test_patience_awaits_no_last_epoch() -> None:
     with pytest.raises(ValidationError, match="kept_epoch: last with a patience"):
         make_recipe(kept_epoch="last", patience=2)

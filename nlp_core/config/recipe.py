@@ -208,9 +208,10 @@ class RecipeConfig(ClosedModel):
     """How often per epoch the selecting metric is measured and a checkpoint kept."""
     patience: Count | None = None
     """Validations without a better score before training stops; null: never."""
-    kept_epoch: Literal["last"] | None = None
-    """last: the honest selection keeps the last weights, for a selecting split too small to
-    distinguish epochs; null: those with the best score on it."""
+    kept_epoch: Literal["last", "last_best"] | None = None
+    """What the honest selection keeps. last: the last weights, for a selecting split too small to
+    distinguish epochs; last_best: of those with the best score on it the last, which have learned
+    longest; null: the first of them."""
     clip_norm: Positive | None = None
     """Largest L2 norm of the whole gradient; null: not clipped."""
     ema_decay: Share | None = None
@@ -269,7 +270,7 @@ class RecipeConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_patience(self) -> "RecipeConfig":
-        if self.kept_epoch and self.patience:
+        if self.kept_epoch == "last" and self.patience:
             raise ValueError(
                 "found kept_epoch: last with a patience, which waits for a better score; set one "
                 "to null."

@@ -372,6 +372,7 @@ class TrainingConfig(RecipeConfig):
     batch_size: Count = 32
     epochs: Whole = 10
     patience: Count | None = 3
+    kept_epoch: Literal["last", "last_best"] | None = "last_best"
     clip_norm: Positive | None = 5.0
     max_steps: Count | None = None
     """Steps after which training ends in any case; null: all epochs."""

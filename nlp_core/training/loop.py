@@ -333,13 +333,15 @@ class Trainer:
         # accuracy stands for any metric of which more is better
         metric, score = (metrics[0], values[0]) if len(metrics) == 1 else ("accuracy", signed)
         best = self.progress.best.get(selection)
-        keeps_last = selection == HONEST and self.recipe.kept_epoch == "last"
-        if best is None or keeps_last or is_better(metric, score, best.score):
+        kept = self.recipe.kept_epoch if selection == HONEST else None
+        gains = best is None or kept == "last" or is_better(metric, score, best.score)
+        ties = best is not None and kept == "last_best" and score == best.score
+        if gains or ties:
             self.progress.best[selection] = Best(score, epoch)
             state = self.model.state_dict()
             self.best_states[selection] = {name: v.clone() for name, v in state.items()}
-            if selection == HONEST:
-                self.progress.stale = 0
+        if gains and selection == HONEST:
+            self.progress.stale = 0
         if selection == HONEST:
             self.progress.scores.append(signed)
             self.control.watch(len(self.progress.scores), signed)
