@@ -1,6 +1,7 @@
 """Several trainings of one model: the folds of a cross-validation, or seeds."""
 
 import argparse
+import logging
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,22 +12,26 @@ import numpy as np
 from rich.table import Table
 
 from nlp_core.cli.output import open_console
-from nlp_core.config.base import LAST_SEED
+from nlp_core.config.base import LAST_SEED, read_mapping
 from nlp_core.data.task import Task
 from nlp_core.data.user_task import Cut
 from nlp_core.errors import UsageError
 from nlp_core.files import write_json
 from nlp_core.metrics import Predictions, measure
-from nlp_core.prediction.trained_folder import PREDICTIONS
+from nlp_core.prediction.trained_folder import PREDICTIONS, RUN
 from nlp_core.report.cell import read_predictions
-from nlp_core.statistics import build_score, resample
+from nlp_core.statistics import Resamples, build_score, resample
 from nlp_core.training.processes import is_launched
 from nlp_core.training.user_run import UserRun
+
+log = logging.getLogger(__name__)
 
 MOST = 100
 Make = Callable[[Path, int, Cut], UserRun]
 """Return a run into a folder, with a seed and how rows are held out."""
 Train = Callable[[UserRun], object]
+Draw = Callable[[str, str, Sequence[Predictions]], Resamples | None]
+"""Return resamples of the mean of a kind's metric over parts; None if it has none."""
 
 
 class Summary(NamedTuple):
@@ -80,31 +85,40 @@ def make_folds(make: Make, output: Path, seed: int, folds: int) -> list[UserRun]
     ]
 
 
-def cross_validate(train: Train, runs: Sequence[UserRun], output: Path) -> dict[str, Summary]:
-    """Train a model for each fold and measure it on the fold; all rows are measured once.
+def make_seeds(make: Make, output: Path, seed: int, seeds: int) -> list[UserRun]:
+    """Return the runs of further seeds, which hold out the same rows as the first."""
+    work = output.with_name(f"{output.name}.seeds")
+    return [
+        make(work / f"seed-{number}", number, Cut(seed)) for number in range(seed + 1, seed + seeds)
+    ]
 
-    The interval is that of the predictions of all rows.
-    """
-    parts = []
+
+def train_parts(train: Train, runs: Sequence[UserRun]) -> None:
+    """Train the runs but those that an interrupted command has finished."""
     for run in runs:
-        train(run)
-        parts.append(_read(run, "test"))
+        note = run.output / RUN
+        if note.is_file() and read_mapping(note).get("key") == run.key:
+            log.info("train %s is trained already", run.output)
+        else:
+            train(run)
+
+
+def summarise_folds(runs: Sequence[UserRun], output: Path) -> dict[str, Summary]:
+    """Measure each fold's model on the fold, and remove the models.
+
+    The interval is that of the mean over the folds, whose rows are drawn in each fold.
+    """
+    parts = [_read(run, "test") for run in runs]
     _remove(runs)
-    return _summarise(runs[0].task, parts, [_pool(parts)], output / "folds.json")
+    return _summarise(runs[0].task, parts, _resample_folds, output / "folds.json")
 
 
-def repeat_seeds(make: Make, train: Train, first: UserRun, seeds: int) -> dict[str, Summary]:
-    """Train further seeds after the first, which is kept, and measure all on the same rows."""
-    work = first.output.with_name(f"{first.output.name}.seeds")
+def summarise_seeds(first: UserRun, runs: Sequence[UserRun]) -> dict[str, Summary]:
+    """Measure all seeds on the same rows, and remove the models of all but the first."""
     split = first.task.report_split
-    parts, runs = [_read(first, split)], []
-    for number in range(first.seed + 1, first.seed + seeds):
-        run = make(work / f"seed-{number}", number, Cut(first.seed))
-        train(run)
-        runs.append(run)
-        parts.append(_read(run, split))
+    parts = [_read(run, split) for run in (first, *runs)]
     _remove(runs)
-    return _summarise(first.task, parts, parts, first.output / "seeds.json")
+    return _summarise(first.task, parts, _resample_seeds, first.output / "seeds.json")
 
 
 def _remove(runs: Sequence[UserRun]) -> None:
@@ -120,34 +134,36 @@ def _read(run: UserRun, split: str) -> Predictions:
     return next(item.predictions for item in found if item.split == split)
 
 
-def _pool(parts: Sequence[Predictions]) -> Predictions:
-    """Return the predictions of all folds as those of one split."""
-    scores = [part.score for part in parts if part.score is not None]
-    groups, shift = [], 0
-    for part in parts:
-        if part.group is not None:
-            groups.append(part.group + shift)
-            shift = int(groups[-1].max()) + 1
-    return Predictions(
-        labels=parts[0].labels,
-        target=[item for part in parts for item in part.target],
-        prediction=[item for part in parts for item in part.prediction],
-        score=np.concatenate(scores) if scores else None,
-        group=np.concatenate(groups) if groups else None,
-        scheme=parts[0].scheme,
+def _resample_seeds(kind: str, metric: str, parts: Sequence[Predictions]) -> Resamples | None:
+    score = build_score(kind, metric, parts)
+    return None if score is None else resample(score)
+
+
+def _resample_folds(kind: str, metric: str, parts: Sequence[Predictions]) -> Resamples | None:
+    """Return the mean over folds, whose rows are drawn independently of those of other folds."""
+    scores = [score for part in parts if (score := build_score(kind, metric, [part])) is not None]
+    if len(scores) < len(parts):
+        return None
+    drawn = [resample(score, seed=seed) for seed, score in enumerate(scores, start=1)]
+    return Resamples(
+        mean=float(np.mean([fold.mean for fold in drawn])),
+        rounds=np.mean([fold.rounds for fold in drawn], axis=0),
+        seed_variance=0.0,
+        num_seeds=1,
+        num_units=sum(fold.num_units for fold in drawn),
+        bounds=drawn[0].bounds,
     )
 
 
 def _summarise(
-    task: Task, parts: Sequence[Predictions], runs: Sequence[Predictions], path: Path
+    task: Task, parts: Sequence[Predictions], draw: Draw, path: Path
 ) -> dict[str, Summary]:
-    """Measure each part, with intervals that are those of the runs, and write what was found."""
+    """Measure each part and the interval of their mean, and write what was found."""
     kind, found = task.kind.name, dict[str, Summary]()
     for name in task.metrics:
         values = [measure(kind, [name], part)[name] for part in parts]
-        score = build_score(kind, name, runs)
-        interval = None if score is None else resample(score).interval
-        low, high = (None, None) if interval is None else (interval.low, interval.high)
+        drawn = draw(kind, name, parts)
+        low, high = (None, None) if drawn is None else drawn.interval
         found[name] = Summary(float(np.mean(values)), low, high, values)
     write_json(path, {name: item._asdict() for name, item in found.items()})
     return found

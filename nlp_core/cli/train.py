@@ -19,10 +19,12 @@ from nlp_core.cli.output import print_json, show_log, show_metrics
 from nlp_core.cli.repetition import (
     Summary,
     check_repetition,
-    cross_validate,
     make_folds,
-    repeat_seeds,
+    make_seeds,
     show_summaries,
+    summarise_folds,
+    summarise_seeds,
+    train_parts,
 )
 from nlp_core.cli.training_files import (
     Content,
@@ -110,17 +112,20 @@ def run(options: argparse.Namespace) -> None:
     check_repetition(options)
     training = _Training(options, read_inputs(options, str(options.file), _read_model), control)
     user_run = training.make(output, options.seed)
-    folds = []
-    if options.folds is not None:  # made first: they may have too few rows
-        folds = make_folds(training.make, output, options.seed, options.folds)
+    parts: list[UserRun] = []
+    if options.folds is not None:
+        parts = make_folds(training.make, output, options.seed, options.folds)
+    elif options.seeds is not None:
+        parts = make_seeds(training.make, output, options.seed, options.seeds)
+    train_parts(training.train, parts)  # before the output appears, which says that all is done
     done = training.train(user_run)
     if not done:
         return
     again: dict[str, Summary] = {}
-    if folds:
-        again = cross_validate(training.train, folds, output)
+    if options.folds is not None:
+        again = summarise_folds(parts, output)
     elif options.seeds is not None:
-        again = repeat_seeds(training.make, training.train, user_run, options.seeds)
+        again = summarise_seeds(user_run, parts)
     write_page(user_run, options)
     if options.json:
         found = done["metrics"] | {"best_epoch": done["best_epoch"]}

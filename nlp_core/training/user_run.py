@@ -118,6 +118,7 @@ class UserRun(Run):
                 "targets": self.task.targets,
                 "plugins": [plugin._asdict() for plugin in self.plugins],
                 "seed": self.seed,
+                "key": self.key,
                 "files": {name: digest_path(path) for name, path in self.files.items()},
                 "fingerprint": describe_machine(),
                 **({"start": self.start.digest(self.seed)} if self.start else {}),
