@@ -165,11 +165,11 @@ def test_set_corrects_a_guess_before_it_is_used(
     main([*new, "-o", "m.json", *mood])
     shown = capsys.readouterr().out
     assert '"mood"' in shown
-    assert "from --set" in shown
+    assert "as given" in shown
     assert "reglue train m.json --train 'my a.tsv'" in shown
     main(["train", "my a.tsv", "--init", str(write_encoder(place)), "--epochs", "1", *mood])
     output = capsys.readouterr()
-    assert 'data.label = "mood"  (from --set)' in output.err
+    assert 'data.label = "mood"  (as given)' in output.err
     assert "reglue predict 'artifacts/train/my a'" in output.out
     model = json.loads((place / "artifacts/train/my a/model.json").read_text())
     assert model["training"]["few_shot"]  # 40 rows are few of 3 labels, not of 2

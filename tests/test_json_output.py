@@ -72,8 +72,8 @@ def test_a_new_model_file_reads_and_shows_what_was_set(
     assert not Path("m.json").exists()
     made = read(capsys, *new, "--set", "data.label=gold", "--set", "data.max_tokens=9")
     shown = {item["key"]: (item["value"], item["reason"]) for item in made["data"]}
-    assert shown["label"] == ("gold", "from --set")
-    assert shown["max_tokens"] == (9, "from --set")
+    assert shown["label"] == ("gold", "as given")
+    assert shown["max_tokens"] == (9, "as given")
     assert shown["header"] == (True, "the first line names the columns")
     assert made["next"] == "reglue train m.json --train 'a b.csv' --dev dev.csv"
 

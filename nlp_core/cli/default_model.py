@@ -6,6 +6,7 @@ It starts from the best that is at hand: a sentence encoder, else word vectors, 
 import argparse
 import json
 import logging
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -71,9 +72,13 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
     path: Path = options.file
     found = None if options.kind else guess_kind(path)
     template = options.kind or _find_template(found)
-    guess = guess_data(path, TEMPLATES[template], has_choices=template == MULTIPLE_CHOICE)
     assignments = list_assignments(options)
-    guess = change_guess(guess, assignments, str(path))
+    guess = guess_data(
+        path,
+        TEMPLATES[template],
+        has_choices=template == MULTIPLE_CHOICE,
+        change=partial(change_guess, assignments=assignments, where=str(path)),
+    )
     rows = count_rows(path, guess.data)
     init, vectors, reason = _choose_start(options, guess.data)
     encoder = read_size(find_encoder(init)) if init else None

@@ -10,6 +10,7 @@ Examples:
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,8 +61,12 @@ def run(options: argparse.Namespace) -> None:
     if output.exists() and not options.force:
         raise UsageError(f"{output}: the file exists; name another one, or use --force.")
     has_choices = options.template == MULTIPLE_CHOICE
-    guess = guess_data(options.train, TEMPLATES[options.template], has_choices=has_choices)
-    guess = change_guess(guess, options.set, str(output))
+    guess = guess_data(
+        options.train,
+        TEMPLATES[options.template],
+        has_choices=has_choices,
+        change=partial(change_guess, assignments=options.set, where=str(output)),
+    )
     rows = count_rows(options.train, guess.data)
     init = find_encoder(options.encoder) if options.encoder else None
     encoder = read_size(init) if init else None

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,19 +107,20 @@ def change_model(model: Content, assignments: Iterable[str]) -> None:
 
 
 def change_guess(guess: Guess, assignments: Sequence[str], where: str) -> Guess:
-    """Return a guess of how files are read with the values that `--set data.KEY=VALUE` gives.
+    """Return a guess of how files are read with the values that the options give.
 
     Raises:
         ConfigError: there is no such key, or the value is wrong.
     """
     content: Content = {"data": guess.section}
     change_model(content, (item for item in assignments if item.startswith("data.")))
-    before, section = guess.section, content["data"]
-    changed = {key for key, value in section.items() if before.get(key, ...) != value}
+    paths = [item.partition("=")[0].strip().split(".") for item in assignments]
+    given = {path[1] for path in paths if path[0] == "data" and len(path) > 1}
     return Guess(
-        parse_config(section, DataConfig, where=f"{where}: data"),
-        guess.reasons | dict.fromkeys(changed, "from --set"),
-        {key: doubt for key, doubt in guess.doubts.items() if key not in changed},
+        parse_config(content["data"], DataConfig, where=f"{where}: data"),
+        guess.reasons | dict.fromkeys(given, "as given"),
+        {key: doubt for key, doubt in guess.doubts.items() if key not in given},
+        frozenset(given),
     )
 
 
@@ -194,8 +196,8 @@ def read_own_model(path: Path, options: argparse.Namespace) -> Content:
             f"{', '.join(list_user_kinds())}; a task of another kind is described in sources/ "
             "and trained as a cell of grid/."
         )
-    guess = guess_data(options.train, KINDS.get(kinds[0]))
-    guess = change_guess(guess, list_assignments(options), where)
+    change = partial(change_guess, assignments=list_assignments(options), where=where)
+    guess = guess_data(options.train, KINDS.get(kinds[0]), change=change)
     model["data"] = guess.section
     for key, value in guess.section.items():
         reason = guess.explain(key)

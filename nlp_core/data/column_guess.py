@@ -1,9 +1,7 @@
 """Guess which column of a table is the text and which the label, from names and values."""
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from nlp_core.data.number_guess import drop_missing, find_numbers, is_numeric
@@ -38,15 +36,18 @@ SENTENCE_LABEL_NAMES = "labels label tags tag classes categories"
 OUTPUT_NAMES = "target output summary translation answer response reply completion"
 SOURCE_NAMES = "source input prompt text document article question"
 GROUP_NAMES = "query_id question_id qid group query_number"
+LEAST_TEXTS = 10
+"""Texts below which one word says nothing about a header."""
 LONGEST_LABEL = 3
 """Most words of a label, on average."""
-NUMBERED = re.compile(r"(.*?)[ _-]?(\d+|[A-Ea-e])")
-STEMS = ("choice", "option", "ending", "candidate", "answer", "sol", "alternative")
-RIGHT_NAMES = f"{LABEL_NAMES} answer answerkey answer_key correct right solution"
 
 
 class GuessError(Exception):
-    """No column fits a role."""
+    """No column fits a role; `advice` says what to do, if that depends on what was found."""
+
+    def __init__(self, found: str, advice: str = "") -> None:
+        super().__init__(found)
+        self.advice = advice
 
 
 @dataclass
@@ -122,23 +123,25 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         unused = [name for name in short if name not in texts and not looks[name].is_count]
         if unused and not label:
             doubts["label"] = f"could be {', '.join(unused)}; without one each passage is right"
-        _require_texts(texts, kind)
+        _require_texts(texts, kind, looks)
         return Roles(texts, label, group=group, doubts=doubts)
     if not others:
         raise GuessError(f"found no label column among {', '.join(columns)}")
     label = _choose_label(looks, others, kind, doubts)
     rest = [name for name in rest if name != label]
     texts = pair or choose_texts(looks, rest, kind.num_texts, doubts)
-    _require_texts(texts, kind)
+    _require_texts(texts, kind, looks)
     return Roles(texts, label, group=group, doubts=doubts)
 
 
-def _require_texts(found: list[str], kind: Kind) -> None:
+def _require_texts(found: list[str], kind: Kind, looks: dict[str, ColumnProfile]) -> None:
     if len(found) < kind.num_texts:
         raise GuessError(
             f"found {plural(len(found), 'column')} of texts "
             f"({', '.join(found) or 'none'}), expected {kind.num_texts}"
         )
+    if empty := [name for name in found if not looks[name].words]:
+        raise GuessError(f"found only empty cells in '{empty[0]}', expected texts")
 
 
 def find_entities(columns: dict[str, list[Any]]) -> str | None:
@@ -171,8 +174,8 @@ def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) ->
 def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     """Return whether the first line of a table names its columns.
 
-    It does if it has a usual name of texts or labels, a word above nothing but numbers, or a value
-    that a column of few values never repeats.
+    It does if it has a usual name of texts or labels, a word above nothing but numbers or texts of
+    several words, or a value that a column of few values never repeats.
     """
     names = [LABEL_NAMES, TEXT_NAMES, ENTITY_NAMES, TOKEN_NAMES, GROUP_NAMES, PAIR_NAMES]
     names += [SOURCE_NAMES, OUTPUT_NAMES, "id idx"]
@@ -182,6 +185,9 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
             return True
         look = ColumnProfile(values)
         if look.is_number and not is_numeric(cell):
+            return True
+        are_texts = len(values) >= LEAST_TEXTS and all(len(text.split()) > 1 for text in values)
+        if are_texts and cell.strip().isidentifier():
             return True
         few = look.distinct <= max(2, len(values) // 5) and len(values) > look.distinct
         if few and cell not in values:
@@ -208,7 +214,7 @@ def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         longest = max(names, key=lambda name: ColumnProfile(columns[name]).words)
         texts.append(find_name(HISTORY_NAMES, names) or longest)
         names.remove(texts[1])
-    label = find_name(LABEL_NAMES, names) or _find_fewest(columns, names)
+    label = find_name(LABEL_NAMES, names) or find_fewest(columns, names)
     return Roles(texts, label, tags)
 
 
@@ -217,7 +223,7 @@ def _assign_document(columns: dict[str, list[Any]]) -> Roles:
     by_words = sorted(names, key=lambda name: -ColumnProfile(columns[name]).words)
     text = find_name(SENTENCE_NAMES, names) or by_words[0]
     names.remove(text)
-    return Roles([text], find_name(SENTENCE_LABEL_NAMES, names) or _find_fewest(columns, names))
+    return Roles([text], find_name(SENTENCE_LABEL_NAMES, names) or find_fewest(columns, names))
 
 
 def _assign_output(columns: dict[str, list[Any]]) -> Roles:
@@ -254,7 +260,7 @@ def _assign_tree(columns: dict[str, list[Any]]) -> Roles:
     return Roles([(fitting or others)[0]], trees[0])
 
 
-def _find_fewest(columns: dict[str, list[Any]], names: list[str]) -> str:
+def find_fewest(columns: dict[str, list[Any]], names: list[str]) -> str:
     return min(names, key=lambda name: ColumnProfile(columns[name]).distinct)
 
 
@@ -287,10 +293,13 @@ def _choose_label(
         numbers = [name for name in names if looks[name].is_number]
         if not numbers:
             raise GuessError(f"found no column of numbers among {', '.join(names)}")
-        fitting = [name for name in numbers if not looks[name].is_count] or numbers
+        fitting = [name for name in numbers if not looks[name].is_count]
+        if not fitting and find_name(LABEL_NAMES, numbers) is None:
+            doubts["label"] = "each row has another whole number; is it an id?"
+        fitting = fitting or numbers
     else:
-        short = [name for name in names if looks[name].words <= LONGEST_LABEL]
-        fitting = [name for name in short if not looks[name].is_count] or names
+        uncounted = [name for name in names if not looks[name].is_count] or names
+        fitting = [name for name in uncounted if looks[name].words <= LONGEST_LABEL] or uncounted
     if named := find_name(LABEL_NAMES, names if kind.has_several_labels else fitting):
         return named
     if kind.is_number:
@@ -308,6 +317,7 @@ def choose_texts(
     looks: dict[str, ColumnProfile], names: list[str], number: int, doubts: dict[str, str]
 ) -> list[str]:
     """Return the `number` columns most like texts; add other candidates to `doubts`."""
+    names = [name for name in names if looks[name].words] or names
     named = find_name(TEXT_NAMES, names)
     if number == 1 and named:
         chosen = [named]
@@ -333,56 +343,3 @@ def find_pair(names: list[str]) -> list[str]:
     wanted = PAIR_NAMES.split()
     pairs = zip(wanted[::2], wanted[1::2], strict=True)
     return next(([by_lower[a], by_lower[b]] for a, b in pairs if {a, b} <= {*by_lower}), [])
-
-
-def assign_choices(columns: dict[str, list[Any]]) -> Roles:
-    choices = find_choices(list(columns))
-    rest = [name for name in columns if name not in choices]
-    if not rest:
-        raise GuessError(
-            f"found the candidates {', '.join(choices)} and nothing else, expected a column of the "
-            "question, and one that says which of them is right"
-        )
-    label = find_name(RIGHT_NAMES, rest) or _find_fewest(columns, rest)
-    texts = [name for name in rest if name != label]
-    if not texts:
-        raise GuessError(f"found no question column among {label} and {choices[0]} ...")
-    doubts: dict[str, str] = {}
-    question = choose_texts(
-        {name: ColumnProfile(columns[name]) for name in texts}, texts, 1, doubts
-    )
-    seen = {str(value).strip() for value in columns[label]}
-    labels = _find_labels(label, seen, choices)
-    return Roles(question, label, choices=choices, choice_labels=labels, doubts=doubts)
-
-
-def find_choices(names: list[str]) -> list[str]:
-    families: dict[str, list[str]] = {}
-    for name in names:
-        found = NUMBERED.fullmatch(name.strip())
-        # a bare number is the index of a column without a name
-        if found and (found[1] or not found[2].isdigit()):
-            families.setdefault(found[1].lower(), []).append(name)
-    several = {stem: members for stem, members in families.items() if len(members) > 1}
-    if not several:
-        raise GuessError(
-            f"found no columns of candidates among {', '.join(names)}, expected two at least with "
-            "names in a header such as choice1 and choice2, and one that says which is right"
-        )
-    usual = next((several[stem] for stem in STEMS if stem in several), None)
-    return usual or max(several.values(), key=len)
-
-
-def _find_labels(label: str, seen: set[str], choices: list[str]) -> list[str] | None:
-    """Return the column's name for each candidate; None if they are numbered from 0."""
-    numbers = [str(number) for number in range(len(choices) + 1)]
-    if seen <= set(numbers[:-1]):
-        return None
-    upper, lower = (list(letters[: len(choices)]) for letters in (ascii_uppercase, ascii_lowercase))
-    for names in (numbers[1:], upper, lower, choices):
-        if seen <= set(names):
-            return names
-    raise GuessError(
-        f"found {', '.join(sorted(seen)[:4])} in '{label}', expected the number, the letter or the "
-        f"column of one of the candidates {', '.join(choices)}"
-    )

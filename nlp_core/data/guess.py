@@ -1,8 +1,6 @@
 """Guess how the user's file is read: the `data` section of a model file."""
 
-import csv
-from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -10,41 +8,34 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig, Format
+from nlp_core.data.choice_guess import assign_choices
 from nlp_core.data.column_guess import (
     ColumnProfile,
     GuessError,
     Roles,
-    assign_choices,
     assign_entities,
     assign_roles,
     choose_texts,
     find_entities,
-    is_header,
 )
+from nlp_core.data.conll_guess import guess_columns
 from nlp_core.data.format_guess import (
     BINARY,
-    SAMPLE,
     SUFFIXES,
     find_folder_format,
     guess_format,
-    guess_separator,
 )
 from nlp_core.data.number_guess import describe_numbers
 from nlp_core.data.question_file import read_questions
-from nlp_core.data.readers.json_array import ACCEPT, ANSWER, IGNORE
-from nlp_core.data.readers.lines import describe_uncut, read_lines, write_points
-from nlp_core.data.readers.orange import find_used
+from nlp_core.data.readers.lines import describe_uncut, read_lines
 from nlp_core.data.readers.records import (
-    CONLLU,
     WHOLE_LINE,
-    FileRecord,
     check_file,
     name_label,
-    read_cells,
-    read_named,
     read_records,
 )
 from nlp_core.data.readers.user import read_examples
+from nlp_core.data.table_sample import read_sample
 from nlp_core.data.token_guess import Guess, guess_scheme, guess_tokens
 from nlp_core.errors import DataError, plural
 from nlp_core.files import CHUNK, name_local
@@ -52,31 +43,36 @@ from nlp_core.kinds import CLASSIFICATION, LABEL, SPAN, TAGGING, Kind
 
 SHOWN_LABELS = 6
 MOST_ROWS = 100_000
-REJECT = "reject"
-YES_NO = f"{ACCEPT}|{REJECT}"
-ANSWERS = (ACCEPT, REJECT, IGNORE)
-"""What an annotator can answer."""
 NO_LABEL = "(no label)"
 MOST_CONTEXT_TOKENS = 400
 MOST_WRITTEN = 10_000
 """Words that a model can write; it can copy all others."""
 
 
-def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
-    """Guess format, separator, header, columns and tagging scheme of a training file.
+def guess_data(
+    path: Path,
+    kind: Kind,
+    *,
+    has_choices: bool = False,
+    change: Callable[[Guess], Guess] | None = None,
+) -> Guess:
+    """Guess format, separator, header, columns, tokens and tagging scheme of a training file.
 
     Args:
         has_choices: whether a row contains all candidates of its question.
+        change: sets what the user gave, before tokens and scheme are guessed by the columns.
 
     Raises:
         DataError: the file is missing, empty or malformed, or lacks columns for the kind.
     """
     if kind.has_passages:
-        return _guess_questions(path)
+        guess = _guess_questions(path)
+        return change(guess) if change else guess
     guess = _guess_file(path, kind, has_choices=has_choices)
+    guess = change(guess) if change else guess
+    guess_tokens(guess, path)
     if kind.has_tags:
         guess_scheme(guess, path)
-    guess_tokens(guess, path)
     return guess
 
 
@@ -84,7 +80,8 @@ def _guess_file(path: Path, kind: Kind, *, has_choices: bool) -> Guess:
     check_rows(path)
     found = guess_format(path, kind)
     if found == "conll":
-        return _guess_columns(path)
+        values, reasons = guess_columns(path)
+        return Guess(_build(TAGGING, values), reasons)
     return _guess_table(path, kind, found, has_choices=has_choices)
 
 
@@ -156,39 +153,6 @@ def _guess_questions(path: Path) -> Guess:
     return Guess(data, reasons, doubts)
 
 
-def _guess_columns(path: Path) -> Guess:
-    lines = [line.text for line in islice(read_lines(path), SAMPLE) if line.text.strip()]
-    rows = [line for line in lines if not line.startswith("#")] or lines
-    is_conllu = all(len(row.split("\t")) == len(CONLLU) and row[:1].isdigit() for row in rows)
-    separator = "\t" if all("\t" in row for row in rows) else None
-    width = Counter(len(row.split(separator)) for row in rows).most_common(1)[0][0]
-    if width < 2:
-        raise DataError(
-            f"{path}: found one column, expected a token and its tag per line, separated by a "
-            "space or a tab."
-        )
-    values = {
-        "format": "conll",
-        "texts": ["form" if is_conllu else "1"],
-        "label": _choose_column(rows) if is_conllu else str(width),
-        "separator": separator,
-        "comments": is_conllu,
-    }
-    reasons = {
-        "format": "a token per line, blank lines between sentences",
-        "texts": f"the token, of {width} columns",
-        "label": "of CoNLL-U: upos, xpos, deprel ..." if is_conllu else "the last column",
-    }
-    return Guess(_build(TAGGING, values), reasons)
-
-
-def _choose_column(rows: list[str]) -> str:
-    """Return the first column of CoNLL-U with tags."""
-    cells = [dict(zip(CONLLU, row.split("\t"), strict=True)) for row in rows]
-    usual = ("upos", "xpos", "deprel")
-    return next((name for name in usual if any(cell[name] != "_" for cell in cells)), usual[0])
-
-
 def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
     columns, nested = read_sample(path, values)
@@ -238,87 +202,6 @@ def explain_column(path: Path, columns: Collection[str], form: Format) -> str:
     first = next(line for line in read_lines(path) if line.text.strip())
     look = describe_uncut(first.text, "\t" if form == "tsv" else ",")
     return f"; it was read as {form} by its name, but line {first.number} {look}"
-
-
-def read_sample(
-    path: Path, values: dict[str, Any]
-) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Return values of each flat and each nested column; add to `values` how they were read."""
-    if values["format"] in ("tsv", "csv"):
-        columns = _read_delimited(path, values)
-    else:
-        records = list(islice(read_named(path, values["format"]), SAMPLE))
-        if where := _guess_where(records):
-            values["where"] = where
-        columns = {}
-        for record in records:
-            cells = record.cells if record.matches(where) else {}
-            if where.get(ANSWER) == YES_NO:
-                # whether one label fits
-                cells = {name: cells[name] for name in ("text", ANSWER) if name in cells}
-            for name, value in cells.items():
-                columns.setdefault(name, []).append(value)
-        if where.get(ANSWER) == ACCEPT:
-            del columns[ANSWER]  # the same in all rows that count
-    nested = {name: cells for name, cells in columns.items() if any(map(_is_nested, cells))}
-    return {name: cells for name, cells in columns.items() if name not in nested}, nested
-
-
-def _guess_where(records: list[FileRecord]) -> dict[str, str]:
-    """Return which rows count in a file of an annotation tool: those that were accepted."""
-    answers = {str(record.cells.get(ANSWER)) for record in records}
-    if ACCEPT not in answers or not answers <= {*ANSWERS}:
-        return {}
-    labels = {str(record.cells.get(LABEL)) for record in records if "spans" not in record.cells}
-    return {ANSWER: YES_NO if len(labels) == 1 and REJECT in answers else ACCEPT}
-
-
-def _is_nested(value: Any) -> bool:  # Any: a cell of JSON
-    return isinstance(value, dict) or (isinstance(value, list) and any(map(_is_nested, value)))
-
-
-def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
-    """Return the columns of the first rows, and add to `values` how they were read."""
-    is_csv = values["format"] == "csv"
-    separator = guess_separator(path) if is_csv else "\t"
-    quoted = is_csv or _is_quoted(path)
-    rows = [cells for _, cells in islice(read_cells(path, separator, quoted=quoted), SAMPLE)]
-    if not rows:
-        raise DataError(f"{path}: found only empty cells, expected at least one row of texts.")
-    width = Counter(len(row) for row in rows).most_common(1)[0][0]
-    fitting = [row for row in rows if len(row) == width]
-    if separator != ",":
-        fitting = write_points(fitting)
-    used = [] if is_csv else find_used(path)
-    is_named = used or is_header(fitting[0], fitting[1:])
-    header = values["header"] = bool(len(rows[0]) == width and is_named)
-    names = rows[0] if header else [str(number) for number in range(1, width + 1)]
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise DataError(
-            f"{path}: line 1: found the column '{twice[0]}' twice, expected names that differ."
-        )
-    body = fitting[1:] if header else fitting
-    if not body:
-        raise DataError(f"{path}: found only a header, expected rows after it.")
-    if is_csv and separator != ",":
-        values["separator"] = separator
-    if quoted and not is_csv:
-        values["quoted"] = True
-    kept = {name: idx for idx, name in enumerate(names) if name in (used or names)}
-    return {name: [row[idx] for row in body] for name, idx in kept.items()}
-
-
-def _is_quoted(path: Path) -> bool:
-    """Return whether the cells of a TSV are quoted: some are, and all quotes are balanced."""
-    lines = [line.text for line in islice(read_lines(path), SAMPLE)]
-    cells = [cell for line in lines for cell in line.split("\t") if cell.startswith('"')]
-    if not cells or not all(len(cell) > 1 and cell.endswith('"') for cell in cells):
-        return False
-    try:
-        widths = {len(row) for row in csv.reader(lines, delimiter="\t", strict=True)}
-    except csv.Error:
-        return False
-    return len(widths) == 1
 
 
 def _count_words(cells: list[Any]) -> str:  # Any: cells of JSON

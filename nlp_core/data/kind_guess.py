@@ -4,27 +4,29 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nlp_core.data.choice_guess import STEMS, assign_choices, find_choices
 from nlp_core.data.column_guess import (
     LABEL_NAMES,
     LONGEST_LABEL,
     RELEVANCE_NAMES,
     SLOT_NAMES,
-    STEMS,
     TAG_NAMES,
     ColumnProfile,
     GuessError,
+    Roles,
     are_trees,
-    assign_choices,
     assign_roles,
-    find_choices,
     find_entities,
     find_name,
     find_pair,
     split_cell,
 )
+from nlp_core.data.conll_guess import CHUNK
 from nlp_core.data.format_guess import find_folder_format, guess_format, parse_document
-from nlp_core.data.guess import check_rows, explain_column, read_sample
+from nlp_core.data.guess import check_rows, explain_column
+from nlp_core.data.number_guess import is_numeric
 from nlp_core.data.readers.records import check_file
+from nlp_core.data.table_sample import read_sample
 from nlp_core.data.user_task import WRONG_AND_RIGHT
 from nlp_core.errors import DataError
 from nlp_core.kinds import (
@@ -45,6 +47,7 @@ from nlp_core.kinds import (
 from reglue_runtime.text import split_turns
 
 Cells = dict[str, list[Any]]  # Any: cells of JSON
+CLASS_NAMES = "label labels class category categories target intent topic topics y"
 MOST_NUMBERS = 20
 """Most different whole numbers that are taken for labels."""
 QUESTION_NAMES = ("question", "query")
@@ -85,6 +88,8 @@ def guess_kind(path: Path) -> KindGuess:
     try:
         return _guess_tokens(columns, nested) or _guess_pair(columns) or _guess_label(columns)
     except GuessError as err:
+        if err.advice:
+            raise DataError(f"{path}: {err}. {err.advice}") from err
         if nested:
             todo = f"The objects in {', '.join(nested)} are not read; write their values as columns"
         else:
@@ -110,7 +115,7 @@ def _guess_tokens(columns: Cells, nested: Cells) -> KindGuess | None:
             return KindGuess(PARSING, f"'{name}' has trees")
     if (entities := find_entities(columns | nested)) is not None:
         return KindGuess(TAGGING, f"'{entities}' has entities by their offsets")
-    if (found := _find_sentences(columns | nested)) is not None:
+    if (found := _find_sentences(columns)) is not None:
         return KindGuess(DOCUMENT, f"'{found[1]}' has a label for each sentence of '{found[0]}'")
     sizes = {name: [len(split_cell(cell)) for cell in cells] for name, cells in columns.items()}
     named = [name for name in columns if find_name(f"{SLOT_NAMES} {TAG_NAMES}", [name])]
@@ -147,7 +152,7 @@ def _guess_pair(columns: Cells) -> KindGuess | None:
     if _are_choices(columns):
         return KindGuess(RANKING, "each row has a question and its candidates", True)
     pair = find_pair(list(columns))
-    if not pair:
+    if not pair or ColumnProfile(columns[pair[1]]).is_number:
         return None
     shown = " and ".join(f"'{name}'" for name in pair)
     others = [name for name in columns if name not in pair]
@@ -158,7 +163,8 @@ def _guess_pair(columns: Cells) -> KindGuess | None:
             return KindGuess(RETRIEVAL, f"{shown}, without a column of labels")
         doubt = "by the values; add --kind retrieval if the texts of each row belong together"
     label = assign_roles(columns, PAIR_CLASSIFICATION).label
-    if _is_measured(columns[label]):
+    if _is_measured(columns[label]) and not _are_class_numbers(label, columns[label]):
+        doubt = doubt or _doubt_numbers(columns[label])
         return KindGuess(PAIR_REGRESSION, f"{shown}, and '{label}' is a number", doubt=doubt)
     values = {str(cell).strip().lower() for cell in columns[label]}
     questions = Counter(str(cell) for cell in columns[pair[0]])
@@ -191,20 +197,51 @@ def _guess_label(columns: Cells) -> KindGuess:
     Raises:
         GuessError: there are too few columns.
     """
-    label = assign_roles(columns, CLASSIFICATION).label
+    roles = assign_roles(columns, CLASSIFICATION)
+    label = roles.label
     cells = columns[label]
+    _refuse_words(columns, roles)
     if all(isinstance(cell, list) and len(cell) == 1 for cell in cells):
         doubt = "lists of one label; add --kind multi_label if a row may have several or none"
         return KindGuess(CLASSIFICATION, f"'{label}' is one label", doubt=doubt)
     if any(isinstance(cell, list) for cell in cells) or _are_several(cells):
         return KindGuess(MULTI_LABEL, f"cells of '{label}' have several labels")
-    if _is_measured(cells):
-        return KindGuess(REGRESSION, f"'{label}' is a number")
+    if _is_measured(cells) and not _are_class_numbers(label, cells):
+        return KindGuess(REGRESSION, f"'{label}' is a number", doubt=_doubt_numbers(cells))
     look = ColumnProfile(cells)
     doubt = ""
     if look.is_number and look.distinct > 2:
         doubt = "whole numbers; add --kind regression if a number is to be predicted"
     return KindGuess(CLASSIFICATION, f"'{label}' is one label", doubt=doubt)
+
+
+def _refuse_words(columns: Cells, roles: Roles) -> None:
+    """Raise GuessError if each row is a word and its tag."""
+    (text,), tags = roles.texts, [str(cell) for cell in columns[roles.label]]
+    begun = next((tag for tag in tags if tag.startswith("B-")), None)
+    if begun and all(map(CHUNK.fullmatch, tags)) and ColumnProfile(columns[text]).words < 1.5:
+        raise GuessError(
+            f"found a word in '{text}' and a tag such as '{begun}' in '{roles.label}' on each row, "
+            "expected the words and tags of a sentence",
+            "Write a row for each sentence, with spaces between words and between tags, or a "
+            ".conll file, with a blank line between sentences.",
+        )
+
+
+def _are_class_numbers(name: str, cells: list[Any]) -> bool:
+    """Return whether a column called as labels are numbers the classes from 0 or 1 on."""
+    look = ColumnProfile(cells)
+    if find_name(CLASS_NAMES, [name]) is None or not look.is_whole:
+        return False
+    numbers = {int(float(cell)) for cell in cells if is_numeric(str(cell))}
+    start = min(numbers)
+    is_dense = start in (0, 1) and len(numbers) == max(numbers) - start + 1
+    return is_dense and 2 * len(numbers) <= len(cells)
+
+
+def _doubt_numbers(cells: list[Any]) -> str:
+    is_whole = ColumnProfile(cells).is_whole
+    return "whole numbers; add --kind classification if they stand for classes" * is_whole
 
 
 def _is_measured(cells: list[Any]) -> bool:

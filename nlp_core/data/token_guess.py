@@ -33,11 +33,16 @@ SCHEMES = {
 
 @dataclass
 class Guess:
-    """The guessed section, with what was seen and what is not sure by key."""
+    """The guessed section, with what was seen and what is not sure by key.
+
+    Attributes:
+        given: the keys that the user set.
+    """
 
     data: DataConfig
     reasons: dict[str, str]
     doubts: dict[str, str] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
 
     @property
     def section(self) -> dict[str, Any]:
@@ -60,11 +65,13 @@ def guess_scheme(guess: Guess, path: Path) -> None:
         if is_bare({tag for one in read_examples(path, guess.data) for tag in one.targets[TAGS]}):
             guess.data = guess.data.model_copy(update={"entity_type": BARE_TYPE})
             guess.reasons["entity_type"] = "the tags name no type"
-        scheme = detect_scheme(read_examples(path, guess.data), path)
-        guess.data = guess.data.model_copy(update={"scheme": scheme})
+        if "scheme" not in guess.given:
+            scheme = detect_scheme(read_examples(path, guess.data), path)
+            guess.data = guess.data.model_copy(update={"scheme": scheme})
         if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):
             doubt = "the tags are numbers; entities need names, such as B-PER"
-    guess.reasons["scheme"] = SCHEMES[guess.data.scheme or "plain"]
+    if "scheme" not in guess.given:
+        guess.reasons["scheme"] = SCHEMES[guess.data.scheme or "plain"]
     if doubt:
         guess.doubts["scheme"] = doubt
 
@@ -75,6 +82,8 @@ def guess_tokens(guess: Guess, path: Path) -> None:
     Words of a library would be longer, but then the model could not be exported.
     """
     kind = guess.data.kind
+    if "tokens" in guess.given:
+        return
     if kind.writes_text or kind.has_tree or (kind.has_tags and not guess.data.has_spans):
         return
     spaced = guess.data.model_copy(update={"tokens": "spaces"})

@@ -27,6 +27,8 @@ from nlp_core.prediction.split_prediction import Advance
 from nlp_core.progress import Bar, has_progress, show_progress
 
 ROWS_A_CHUNK = 1024
+LINES = dict.fromkeys(("json", "arrow", "spacy", "brat", "squad"), "jsonl")
+"""Formats whose predictions are written as JSON."""
 PLACES = 4
 """Decimal places of a probability: fewer than those in which a batch and one by one may differ."""
 DIGITS = 6
@@ -51,7 +53,7 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
         confidence_of: labels whose probabilities become columns.
 
     Raises:
-        UsageError: the target's name says parquet and the data are not, or the reverse.
+        UsageError: the target's name says another format.
         ConfigError: the model has no such label.
         DataError: the source is malformed, or has a column that is to be written.
     """
@@ -60,11 +62,12 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
             "--confidence-of: found a model of entities in texts, whose tags belong to tokens that "
             "the file does not have; leave it out."
         )
-    named = SUFFIXES.get(target.suffix.lower(), predictor.data.format)
-    if (named == "parquet") != (predictor.data.format == "parquet"):
+    form = LINES.get(predictor.data.format, predictor.data.format)
+    named = SUFFIXES.get(target.suffix.lower(), form)
+    if named != form and (named, predictor.data.separator_or_usual) != ("tsv", "\t"):
         raise UsageError(
             f"{target}: found a name that says {named}, but this model's data are "
-            f"{predictor.data.format} and so are its predictions; choose another name."
+            f"{predictor.data.format} and its predictions {form}; choose another name."
         )
     places = predictor.find_places(confidence_of)
     if predictor.data.format == "squad":
@@ -147,7 +150,9 @@ def read_chunks(
 ) -> Iterator[tuple[list[FileRecord], list[UserExample]]]:
     """Yield the rows of a file in chunks, with what a model reads of them."""
     data = predictor.data
-    for records in _cut(read_records(source, data)):
+    # an empty text has an answer too, a row without tokens has none
+    keeps_empty = not (data.kind.reads_tokens or data.kind.has_sentences)
+    for records in _cut(read_records(source, data, keeps_empty=keeps_empty)):
         examples = [
             parse_record(record, data, tokenize=predictor.tokenize, labelled=False)
             for record in records

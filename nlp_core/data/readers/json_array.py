@@ -39,8 +39,10 @@ def read_array(path: Path) -> Iterator[tuple[int, Object]]:
     if items is None:
         raise DataError(f"{path}: found other JSON, expected an array of objects: [{{...}}, ...].")
     if not any(map(_is_task, items)):
+        # JSON-MIN leaves a key out where there is no entity
+        entities: Object = {key: [] for item in items for key in item if _are_entities(item[key])}
         for number, item in enumerate(items, start=1):
-            yield number, {key: _unwrap(cell) for key, cell in item.items()}
+            yield number, entities | {key: _unwrap(cell) for key, cell in item.items()}
         return
     rows = [_Task(path, number, item) for number, item in enumerate(items, start=1)]
     empty: Object = {
@@ -65,6 +67,10 @@ def find_rows(value: Any) -> list[Object] | None:  # Any: JSON
 
 def _is_task(item: Object) -> bool:
     return isinstance(item.get("data"), dict) and isinstance(item.get("annotations"), list)
+
+
+def _are_entities(cell: Any) -> bool:  # Any: JSON
+    return isinstance(cell, list) and all(isinstance(item, dict) for item in cell) and bool(cell)
 
 
 def _unwrap(cell: Any) -> Any:  # Any: JSON

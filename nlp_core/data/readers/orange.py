@@ -13,13 +13,19 @@ from nlp_core.data.readers.lines import read_lines
 Row = tuple[int, list[str]]
 
 TYPE = re.compile(r"c|continuous|d|discrete|s|string|t|time|basket")
+STRING = ("s", "string")
+VALUES = re.compile(r"\S+( \S+)+")
+"""The values of a discrete column in place of its type; one with a space has it as `\\ `."""
 ROLE = re.compile(r"(c|class|m|meta|i|ignore|w|weight|\w+=\S+)( \w+=\S+)*|")
 LABEL_ROLE, TEXT_ROLE = re.compile(r"(c|class)( .*)?"), "include=True"
 
 
 def is_header(types: list[str], roles: list[str]) -> bool:
     """Return whether the second and third line of a table are types and roles."""
-    return all(map(TYPE.fullmatch, types)) and all(map(ROLE.fullmatch, roles))
+    named = [form for form in types if TYPE.fullmatch(form)]
+    listed = [form for form in types if VALUES.fullmatch(form)]
+    is_typed = bool(named) and len(named) + len(listed) == len(types)
+    return is_typed and all(map(ROLE.fullmatch, roles))
 
 
 def drop_types(rows: Iterator[Row]) -> Iterator[Row]:
@@ -42,7 +48,7 @@ def find_used(path: Path) -> list[str]:
     columns = list(zip(*_read_header(path), strict=False))
     labels = [name for name, _, role in columns if LABEL_ROLE.fullmatch(role)]
     texts = [name for name, _, role in columns if TEXT_ROLE in role]
-    strings = [name for name, form, _ in columns if form.startswith("s")]
+    strings = [name for name, form, _ in columns if form in STRING]
     return [*labels, *(texts or strings)] if labels else []
 
 

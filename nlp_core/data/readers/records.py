@@ -17,7 +17,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.formats.tagged import DOCUMENT_START
 from nlp_core.data.readers.arrow import check_names, read_arrow
 from nlp_core.data.readers.brat import read_brat
-from nlp_core.data.readers.json_array import read_array
+from nlp_core.data.readers.json_array import ANSWER, read_array
 from nlp_core.data.readers.lines import (
     Line,
     check_ends,
@@ -27,6 +27,7 @@ from nlp_core.data.readers.lines import (
     refuse,
     require_file,
 )
+from nlp_core.data.readers.list_cell import parse_list
 from nlp_core.data.readers.orange import drop_types
 from nlp_core.data.readers.spacy_docs import read_docs
 from nlp_core.errors import DataError, plural, suggest
@@ -38,10 +39,14 @@ SHOWN_FILES = 5
 WHOLE_LINE = "\0"
 """The separator of a file of texts, which no line has."""
 FOLDERS = ("brat", "arrow")
+SPANS = "spans"
+"""Column of the entities of Prodigy."""
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """Names of the columns of CoNLL-U."""
 refuse_row = partial(refuse, advice="Correct the line, or the model file (--set data...).")
 RANGE = re.compile(r"\d+[-.]\d+")
+QUOTED = re.compile(r' +"[^"]*"')
+"""A cell with a space before its quotes, which CSV takes as text."""
 
 
 @dataclass
@@ -71,11 +76,17 @@ class FileRecord:
         Raises:
             DataError: the column does not exist.
         """
+        if column == SPANS and ANSWER in self.cells and column not in self.cells:
+            return []  # Prodigy leaves the key out if there are none
         if column not in self.cells:
             found = f"found no column '{column}'. {suggest(column, self.cells)}"
             raise self.refuse(f"{found} {self.look}See data.texts and data.label")
         cell = self.cells[column]
         return None if isinstance(cell, float) and math.isnan(cell) else cell
+
+    def get_items(self, column: str) -> Any:  # Any: a cell of JSON or parquet
+        """Return a cell, as a list if it has one as text."""
+        return parse_list(self.get(column))
 
     def matches(self, where: Mapping[str, str]) -> bool:
         """Return whether the cells of columns match regular expressions."""
@@ -95,7 +106,7 @@ class FileRecord:
 
     def get_list(self, column: str) -> list[str]:
         """Return the items of a list, or the words of a text; at least one."""
-        cell = self.get(column)
+        cell = self.get_items(column)
         parts = cell.split() if isinstance(cell, str) else cell
         if not isinstance(parts, list) or not parts or None in parts:
             raise self.refuse(f"found {cell!r} in '{column}', expected a list, or words by spaces")
@@ -103,9 +114,11 @@ class FileRecord:
 
 
 def name_label(cell: Any) -> str:  # Any: a cell of JSON
-    """Return a label as text; true and false are written as in JSON, and a list of one as it."""
+    """Return a label as text; true and false as in JSON, a list of one as its item, null as ""."""
     if isinstance(cell, list) and len(cell) == 1:
         return name_label(cell[0])
+    if cell is None:
+        return ""
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
 
@@ -128,8 +141,13 @@ def check_file(path: Path, form: str | None = None) -> None:
         raise DataError(f"{path}: the file is empty; expected at least one row.")
 
 
-def read_records(path: Path, data: DataConfig) -> Iterator[FileRecord]:
+def read_records(
+    path: Path, data: DataConfig, *, keeps_empty: bool = False
+) -> Iterator[FileRecord]:
     """Yield the rows of a file or folder, all but JSON arrays in bounded memory.
+
+    Args:
+        keeps_empty: whether rows of empty cells are yielded, other than blank lines.
 
     Raises:
         DataError: the file is missing or empty, or a line is malformed.
@@ -138,8 +156,8 @@ def read_records(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     if data.format == "conll":
         return _read_columns(path, data)
     if data.separator_or_usual is None:
-        return read_named(path, data.format)
-    return _read_delimited(path, data)
+        return read_named(path, data.format, keeps_empty=keeps_empty)
+    return _read_delimited(path, data, keeps_empty=keeps_empty)
 
 
 def read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: cells
@@ -165,11 +183,8 @@ NAMED: dict[str, Callable[[Path], Iterator[tuple[int, dict[str, Any]]]]] = {  # 
 """Readers of the number and the cells of each row."""
 
 
-def read_named(path: Path, form: str) -> Iterator[FileRecord]:
-    """Yield the rows of a format that names its columns and needs no further options.
-
-    Rows of empty cells are skipped, as the blank lines of a table are.
-    """
+def read_named(path: Path, form: str, *, keeps_empty: bool = False) -> Iterator[FileRecord]:
+    """Yield the rows of a format that names its columns and needs no further options."""
     if form == "brat":
         records = (FileRecord(line.cells, [line.number], line.path) for line in read_brat(path))
     else:
@@ -177,22 +192,25 @@ def read_named(path: Path, form: str) -> Iterator[FileRecord]:
     for record in records:
         if not record.cells:
             raise record.refuse("found a row without columns, expected texts and labels by name")
-        if any(cell not in ("", None) for cell in record.cells.values()):
+        if keeps_empty or any(cell not in ("", None) for cell in record.cells.values()):
             yield record
 
 
-def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and cells of each row of a delimited file; blank rows are skipped."""
+def read_cells(
+    path: Path, separator: str, *, quoted: bool, keeps_empty: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and cells of each row of a delimited file; blank lines are skipped."""
     rows = _split_rows(path, separator, quoted=quoted)
-    return drop_types(rows) if separator == "\t" else rows
+    rows = drop_types(rows) if separator == "\t" else rows
+    return rows if keeps_empty else ((number, cells) for number, cells in rows if any(cells))
 
 
 def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     if not quoted:
         for line in _read_table(path, separator):
             is_blank = separator == WHOLE_LINE and not line.text.strip()
-            if any(cells := line.text.split(separator)) and not is_blank:
-                yield line.number, cells
+            if line.text and not is_blank:
+                yield line.number, line.text.split(separator)
         return
     csv.field_size_limit(LONGEST_CELL)
     # with their ends: offsets of entities count both characters of a CR LF in a cell
@@ -201,11 +219,22 @@ def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[i
     start = 1
     try:
         for cells in reader:
-            if any(cells):
+            if cells:
+                if odd := next((cell for cell in cells if QUOTED.fullmatch(cell)), None):
+                    found = f"found {odd!r:.80}, a space before the quotes of a cell, which are"
+                    raise refuse_row(path, start, f"{found} part of it then; remove the space")
                 yield start, cells
             start = reader.line_num + 1
     except csv.Error as err:
-        raise refuse_row(path, start, f"unbalanced quotes in this row ({err})") from err
+        text = next(line.text for line in _read_table(path, separator) if line.number == start)
+        found = f"unbalanced quotes in this row ({err})"
+        if _is_json(text):
+            found = f"it {describe_uncut(text, separator)}, expected cells"
+        raise refuse_row(path, start, found) from err
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith('{"')
 
 
 def _read_table(path: Path, separator: str) -> Iterator[Line]:
@@ -217,16 +246,19 @@ def _read_table(path: Path, separator: str) -> Iterator[Line]:
         yield line._replace(text="") if names_separator else line
 
 
-def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
+def _read_delimited(path: Path, data: DataConfig, *, keeps_empty: bool) -> Iterator[FileRecord]:
     separator = data.separator_or_usual
     assert separator is not None
-    rows = read_cells(path, separator, quoted=data.is_quoted)
+    rows = read_cells(path, separator, quoted=data.is_quoted, keeps_empty=keeps_empty)
     first_line, first = next(rows, (1, []))
     names = first if data.header else [str(number) for number in range(1, len(first) + 1)]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise refuse_row(path, first_line, f"the header names '{twice}' twice")
     look = ""
+    if first and _is_json(first[0]):
+        found = f"it {describe_uncut(first[0], separator)}, expected cells"
+        raise refuse_row(path, first_line, found)
     if len(first) == 1:
         look = f"Line {first_line} {describe_uncut(first[0], separator)}; see data.format. "
     if not data.header:

@@ -136,7 +136,7 @@ def join_sentences(lines: list[int], sentences: Sequence[list[str]]) -> UserExam
 
 def _read_sentences(record: FileRecord, column: str, tokenize: Tokenizer) -> list[list[str]]:
     """Return the tokens of the sentences: of a list of texts or tokens, or of a text in lines."""
-    cell = record.get(column)
+    cell = record.get_items(column)
     parts = split_turns(cell) if isinstance(cell, str) else cell
     is_list = isinstance(parts, list) and all(isinstance(part, str | list) for part in parts)
     if not parts or not is_list:
@@ -148,7 +148,7 @@ def _read_sentences(record: FileRecord, column: str, tokenize: Tokenizer) -> lis
 
 
 def _read_sentence_labels(example: UserExample, record: FileRecord, column: str) -> list[str]:
-    cell, size = record.get(column), len(example.extras[SENTENCES])
+    cell, size = record.get_items(column), len(example.extras[SENTENCES])
     parts = split_turns(cell) if isinstance(cell, str) else cell
     if isinstance(cell, str) and len(parts) != size:
         parts = cell.split()
@@ -204,9 +204,9 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
         targets[LABEL] = [RIGHT]
     elif data.kind.has_label:
         wanted = "a number" if data.kind.is_number else "a label"
-        cell = record.get(data.label)
+        cell = record.get_items(data.label)
         advice = f', or --set \'data.where={{"{data.label}": ".+"}}\' to leave out such rows'
-        label = _read_label(record, data.label, cell, wanted + advice * (cell == ""))
+        label = _read_label(record, data.label, cell, wanted + advice * (cell in ("", None)))
         is_measured = data.kind.is_number and data.format in ("tsv", "csv")
         label = write_point(label) if is_measured and data.separator_or_usual != "," else label
         if data.choices and label not in data.choice_names:
@@ -241,7 +241,7 @@ def _read_composed(
 
 def _read_history(record: FileRecord, column: str, tokenize: Tokenizer) -> list[str]:
     """Return the tokens of the earlier turns: a list of texts, or a text with TURN between them."""
-    cell = record.get(column)
+    cell = record.get_items(column)
     turns = cell.split(TURN) if isinstance(cell, str) else cell
     if not isinstance(turns, list | None) or not all(isinstance(turn, str) for turn in turns or []):
         raise record.refuse(f"found {cell!r} in '{column}', expected a list of the earlier turns")
@@ -281,7 +281,7 @@ def _find_entities(
 ) -> TaggedSpans:
     assert example.offsets is not None
     try:
-        entities = parse_entities(record.get(column))
+        entities = parse_entities(record.get_items(column))
         return find_tokens(record.get_text(data.texts[0]), example.offsets, entities)
     except EntityError as err:
         raise record.refuse(f"'{column}': {err}") from err
@@ -302,7 +302,7 @@ def _read_label(
 
 
 def _read_labels(record: FileRecord, data: DataConfig) -> list[str]:
-    cell = record.get(data.label)
+    cell = record.get_items(data.label)
     if isinstance(cell, str) and data.label_separator is not None:
         cell = [part for part in cell.split(data.label_separator) if part.strip()]
     if not isinstance(cell, list):
