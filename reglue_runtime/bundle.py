@@ -13,6 +13,8 @@ from reglue_runtime.session import Arrays, Graph, Session
 from reglue_runtime.sizes import check_sizes, pad_inputs
 
 Featurized: TypeAlias = tuple[list[InputExample], Arrays]
+RANKING = "ranking"
+"""The kind whose confidence is that of a candidate."""
 BATCH = 32
 """Examples per batch; `predict` sorts by length to save padding."""
 AREA = 10_000**2
@@ -132,7 +134,7 @@ class Bundle:
             BundleError: no head chooses a label, training chose no threshold, or the one given is
                 not from 0 to 1.
         """
-        if self.manifest.heads[0]["decoding"] != "choice":
+        if self.manifest.heads[0]["decoding"] != "choice" or self.kind == RANKING:
             raise BundleError(
                 f"abstain_below: found a bundle of the kind {self.kind}, expected one that chooses "
                 "a label."

@@ -21,7 +21,7 @@ from nlp_core.training.calibration import (
     fit_calibration,
     fit_temperature,
 )
-from reglue_runtime import load
+from reglue_runtime import BundleError, load
 from tests.user_commands import fail
 from tests.user_files import QUICK, SMALL, put, write_conll, write_slots, write_tsv
 
@@ -146,6 +146,26 @@ def test_training_writes_and_uses_the_temperature(place: Path) -> None:
         if hotter
         else (chances[0] >= chances[1] - 1e-4).all()
     )
+
+
+def test_a_ranking_has_no_answer_to_leave_out(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"who won {n // 3} ?\tteam {n} {n % 3}\t{int(n % 3 == 0)}\n" for n in range(180)]
+    (place / "r.tsv").write_text("question\tcandidate\tlabel\n" + "".join(rows))
+    main(["train", "r.tsv", "--epochs", "1", "-o", "out"])
+    shown = capsys.readouterr().out
+    assert "Confidence: temperature" in shown
+    assert "abstain" not in shown
+    assert "found a model of the kind ranking" in fail(
+        capsys, "predict", "out", "--data", "r.tsv", "-o", "p.tsv", "--abstain-below", "0.5"
+    )
+    main(["export", "out", "--data", "r.tsv", "--to", "bundle"])
+    assert (
+        "abstain_below" not in json.loads((place / "bundle/bundle.json").read_text())["calibration"]
+    )
+    with pytest.raises(BundleError, match="found a bundle of the kind ranking"):
+        load("bundle").predict([["who won ?", "team"]], abstain_below=0.5)
 
 
 def test_rows_below_the_threshold_get_no_label(

@@ -14,6 +14,7 @@ from nlp_core.files import write_json
 from nlp_core.report.comparison import find_interval
 from nlp_core.report.difference import list_moved, read_revision
 from nlp_core.report.results import CellResult, Score
+from tests.user_commands import fail
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -143,6 +144,7 @@ def test_the_command_prints_json(repository: Path, capsys: pytest.CaptureFixture
     assert (added["cell"], added["before"]) == ("added", None)
     assert (moved["before"]["values"], moved["after"]["n"]) == ([70.0, 71.0], 2)
     assert removed["interval"] is None
+    assert "found --json and --markdown" in fail(capsys, "diff", "HEAD", "--json", "--markdown")
 
 
 def test_an_unknown_commit_is_the_users_mistake(repository: Path) -> None:

@@ -44,6 +44,7 @@ def test_the_towers_search_like_the_trained_model(
     query, passage = towers
     column = ["--column", "passage"]
     main(["index", passage, "--data", "pairs.tsv", "-o", "towers.index", *column])
+    assert "Next: reglue retrieve QUERY_BUNDLE towers.index" in capsys.readouterr().out
     assert list_found(capsys, query, "towers.index") == list_found(capsys, "faq", "faq.index")
     # an index knows the weights, not the form in which they were exported
     assert list_found(capsys, query, "faq.index") == list_found(capsys, "faq", "faq.index")

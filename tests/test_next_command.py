@@ -1,5 +1,6 @@
 """Commands that are printed can be pasted into a shell as they are."""
 
+import gzip
 import shlex
 from pathlib import Path
 
@@ -36,6 +37,14 @@ def test_train_and_new_print_commands_that_run(
     assert "reglue train ./-out/model.json --train ./-rev.tsv" in page
     message = fail(capsys, "train", "./-rev.tsv", "--init", "./-out")
     assert "reglue train ./-out/model.json --train ./-rev.tsv --init ./-out." in message
+
+
+def test_an_archive_keeps_its_name(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = write_tsv(place / "rev.tsv", header="text\tlabel").read_bytes()
+    (place / "rev.tsv.gz").write_bytes(gzip.compress(text))
+    main(["train", "rev.tsv.gz", "-o", "out", "--epochs", "1", *SMALL])
+    assert "reglue export out --data rev.tsv.gz --to out.bundle" in capsys.readouterr().out
+    assert "reglue train out/model.json --train rev.tsv.gz" in (place / "out/report.md").read_text()
 
 
 def test_index_quotes_names_with_spaces(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,6 +101,7 @@ def test_the_positive_label_stays_the_last_one() -> None:
             "It has no label 'yes'. Train",
         ),
         (make_run("one", 3), "found one and one, expected two or more different folders"),
+        (make_run("a/../one", 3), "found one and a/../one, expected two or more different folders"),
         (make_run("two", 3, kind="tagging"), "kind tagging, expected classification as one has"),
         (make_run("two", 3, rows="another file"), "found other rows"),
         (make_run("two", 3, predictions=Predictions([], RIGHT[1:], RIGHT[1:])), r"rows \(99\)"),

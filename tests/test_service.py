@@ -349,6 +349,8 @@ def test_bundles_have_the_names_of_their_folders_or_given_ones(
         load_bundles([str(folder), str(folder.parent / "int8")], 1)
     with pytest.raises(BundleError, match="holds no bundle"):
         load_bundles([str(tmp_path)], 1)
+    with pytest.raises(BundleError, match="found no name before =, expected NAME=FOLDER"):
+        load_bundles([f"={folder.name}"], 1)
 
 
 def test_an_address_in_use_is_refused() -> None:

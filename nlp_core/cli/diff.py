@@ -16,6 +16,7 @@ from rich import box
 from rich.table import Column, Table
 
 from nlp_core.cli.output import open_console, print_json
+from nlp_core.errors import UsageError
 
 if TYPE_CHECKING:
     from nlp_core.report.difference import ScoreChange
@@ -38,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    if options.json and options.markdown:
+        raise UsageError("diff: found --json and --markdown, expected one of them.")
     from nlp_core.report.difference import list_moved, read_revision  # scipy: a second
     from nlp_core.report.markdown import render_rows
 

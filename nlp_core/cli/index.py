@@ -82,8 +82,9 @@ def run(options: argparse.Namespace) -> None:
     show_log("WARNING")
     target, force = options.output, options.force
     check_replaceable(target, marker=NOTE, name="passage index", option="-o", force=force)
+    retriever = open_retriever(options)
     built = write_index(
-        open_retriever(options),
+        retriever,
         options.data,
         options.output,
         column=options.column,
@@ -91,4 +92,6 @@ def run(options: argparse.Namespace) -> None:
     )
     repeated = f", {built.repeated} repeated rows left out" if built.repeated else ""
     print(f"{options.output}: {built.passages} passages, {built.width} numbers each{repeated}")
-    print(f"Next: {join_command(['retrieve', options.folder, options.output, 'a query'])}")
+    is_half = isinstance(retriever, BundleRetriever) and retriever.is_of_passages
+    model = Path("QUERY_BUNDLE") if is_half else options.folder
+    print(f"Next: {join_command(['retrieve', model, options.output, 'a query'])}")

@@ -24,8 +24,9 @@ def show_calibration(output: Path) -> None:
         f"Confidence: temperature {note['temperature']:.2f}, expected calibration error {shown}, "
         f"on {note['examples']} rows held out."
     )
-    if note.get("abstain_below") is None:
+    if not note["right_kept"] and "out_of_scope" not in note:
         print("No right answer was held out, so no threshold is chosen for --abstain-below.")
+    if note.get("abstain_below") is None:
         return
     right, wrong = (100 * note[key] for key in ("right_kept", "wrong_kept"))
     print(

@@ -31,7 +31,7 @@ def read_examples(trained: TrainedModel, file: Path | None = None) -> Split:
         return trained.task.read_split(trained.task.report_split)
     if file is None:
         raise ConfigError(
-            f"{trained.folder}: found no file of examples; an export is checked on real ones. "
+            f"{trained.folder}: found no file of examples, expected real ones. "
             "Give a file with labels, in the form of the training file, with --data."
         )
     pieces = list_piece_columns(trained.featurizer.plan)

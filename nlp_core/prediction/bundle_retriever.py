@@ -18,6 +18,9 @@ QUERY, PASSAGE = RETRIEVAL.texts
 class BundleRetriever:
     """Embed queries and passages with a bundle of vectors.
 
+    Attributes:
+        is_of_passages: whether it reads no queries.
+
     Two bundles of one model's two towers have the same `weights`, so one can search what the other
     has indexed.
 
@@ -40,6 +43,7 @@ class BundleRetriever:
                 f"{folder}: found a bundle of the kind {self._bundle.kind}, expected one of "
                 "vectors, which `reglue export --layer` writes."
             )
+        self.is_of_passages = self._bundle.manifest.texts == [PASSAGE]
         self.weights = str(head["weights"])
         self._is_cosine = head["similarity"] == COSINE
 

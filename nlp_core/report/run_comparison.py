@@ -175,7 +175,8 @@ def _build_scores(metric: str, runs: Sequence[MeasuredRun]) -> dict[str, Weighte
 
 def _check_same(runs: Sequence[MeasuredRun]) -> None:
     names = [run.name for run in runs]
-    if len({*names}) < 2 or len({*names}) < len(names):
+    folders = {Path(name).resolve() for name in names}
+    if len(folders) < max(2, len(names)):
         raise UsageError(
             f"compare: found {' and '.join(names)}, expected two or more different folders."
         )

@@ -44,7 +44,7 @@ class Calibration(NamedTuple):
         temperature: what the scores were divided by.
         error_before, error: expected calibration error on the held-out examples, from 0 to 1.
         abstain_below: the least confidence of an answer that `--abstain-below auto` gives; None:
-            none keeps a right answer, so there is no such threshold.
+            none keeps a right answer, or the answers are a ranking.
         right_kept, wrong_kept: shares of the right and of the wrong answers that it keeps.
         examples: held out.
         out_of_scope: the answer below the threshold; None: the model abstains.
@@ -92,7 +92,8 @@ def calibrate(
     if found is None:
         return None
     states[HONEST] = apply_temperature(states[HONEST], heads[0], found.temperature)
-    if not found.right_kept and task.out_of_scope is None:
+    is_silent = task.kind.is_grouped or (not found.right_kept and task.out_of_scope is None)
+    if is_silent:  # a ranking has no answer to leave out
         found = found._replace(abstain_below=None)
     return found._replace(out_of_scope=task.out_of_scope)
 

@@ -88,6 +88,8 @@ def load_bundles(
     for item in given:
         name, mark, folder = item.partition("=")
         is_named = mark and "/" not in name
+        if is_named and not name:
+            raise BundleError(f"{item}: found no name before =, expected NAME=FOLDER or FOLDER.")
         path = Path(folder if is_named else item)
         if not is_named:
             full = path.resolve()
