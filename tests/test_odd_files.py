@@ -138,12 +138,13 @@ def test_columns_of_tokens(tmp_path: Path, line: str, texts: str, label: str) ->
         ("# id 3f domain=en\nBonn _ _ B-LOC\nis _ _ O\n\n", True),
         ("# 1\nBonn NNP\nis VBZ\n\n# 2\nhere RB\nis VBZ\n\n", True),
         ("#Bonn O\nis O\nBonn B-LOC\n\n", False),
+        ("in IN\n# #\n5 CD\n\n", False),
     ],
 )
 def test_comments_of_tokens(tmp_path: Path, text: str, has_comments: bool) -> None:
     path = put(tmp_path / "a.conll", text * 5)
     assert guess(path)[1].data.comments is has_comments
-    assert (read(path)[0].texts[0][0] == "Bonn") is has_comments
+    assert any(word.startswith("#") for word in read(path)[0].texts[0]) is not has_comments
 
 
 def test_a_word_on_each_row_of_a_table_is_an_error(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +34,24 @@ def guess_columns(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
             f"{path}: found one column, expected a token and its tag per line, separated by a "
             "space or a tab."
         )
-    tokens = [row for row in split if len(row) == width and row[0] != DOCUMENT_START]
+    whole = [row for row in split if len(row) == width]
+    tokens = [row for row in whole if row[0] != DOCUMENT_START] or whole
     columns = [*zip(*tokens, strict=True)]
     text, label = _choose_columns(columns)
-    notes = [line.split(separator) for line in lines if line.startswith("#")]
-    # a token may begin with this sign too, but then its tag is one of the others
-    has_notes = bool(notes) and not any(
-        len(note) == width and note[label] in columns[label] for note in notes
+    # a token may begin with this sign too, within a sentence or with a tag that others have
+    marked = [line.split(separator) for line in lines if line.startswith("#")]
+    are_tokens = any(len(row) == width and row[label] in columns[label] for row in marked)
+    is_within = any(
+        after.startswith("#") and before.strip() and not before.startswith("#")
+        for before, after in pairwise(lines)
     )
+    has_comments = bool(marked) and not (are_tokens or is_within)
     values = {
         "format": "conll",
         "texts": ["form" if is_conllu else str(text + 1)],
         "label": _choose_conllu_column(rows) if is_conllu else str(label + 1),
         "separator": separator,
-        "comments": is_conllu or has_notes,
+        "comments": is_conllu or has_comments,
     }
     is_last = label == width - 1
     reasons = {
