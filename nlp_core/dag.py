@@ -16,6 +16,7 @@ from dvc.config import NoRemoteError
 from dvc.dependency.param import ParamsDependency
 from dvc.exceptions import CheckoutError, DownloadError, DvcException, UploadError
 from dvc.repo import Repo
+from dvc.scm import SCMError
 from dvc_objects.errors import ObjectFormatError
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
@@ -244,8 +245,14 @@ def _open_repo(root: Path) -> Iterator[Any]:  # DVC has no types.
         with chdir(root), Repo() as repo:
             yield repo
     except (DvcException, NotImplementedError) as error:  # a kill can cut a hash's name in dvc.lock
+        if isinstance(error, SCMError):
+            raise ConfigError(
+                f"{root}: {str(error).rstrip('.')}. DVC expects one; without Git, run `dvc config "
+                "--local core.no_scm true`."
+            ) from error
+        found = str(error).rstrip(".") or "cannot read dvc.lock"
         raise ConfigError(
-            f"{root}/dvc.yaml: {str(error) or 'cannot read dvc.lock'}. Expected stages that "
+            f"{root}/dvc.yaml: {found}. Expected stages that "
             "params.yaml and grid/ resolve, and no other run in this project; see `dvc stage list` "
             "and `dvc status`. `reglue doctor --mend` mends what a killed run left."
         ) from error

@@ -113,12 +113,15 @@ def make_project(root: Path, cells: Sequence[str] = ("alpha", "beta", "gamma")) 
         }
         for cell in cells
     }
+    # in the grid, and not trained
+    further = {"epsilon": experiments[cells[0]] | {"model": "zoo/trial/epsilon.json"}}
     params = {
         "numerics": 1,
         "tasks": [*cells, "words"],
         "tables": ["trial"],
         "recipes": {"quick": RECIPE},
-        "experiments": experiments,
+        "experiments": experiments | further,
+        "optional": [*further],
     }
     root.mkdir(parents=True, exist_ok=True)
     (root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))

@@ -270,7 +270,7 @@ def test_tables_shows_published_ours_and_verdict(
     assert lines[0] == "Trial (trial)"
     assert (
         "Alpha AUC 88.00 86.00 \u00b1 0.25 (Other 1999) 87.50 \u00b1 17.68 (2) "
-        "-187.60 to 362.60 -0.50 reproduced" in lines
+        "-100.00 to 100.00 -0.50 reproduced" in lines
     )
     assert "Delta AUC 91.00 not run [time]" in lines
     assert "- not run [time]: for want of time." in lines

@@ -104,7 +104,9 @@ def test_a_cell_that_no_grid_shows_is_not_hidden(root: Path) -> None:
 def test_results_win_over_a_claim_of_not_run(root: Path) -> None:
     path = make_published(root)
     path.write_text(
-        PUBLISHED.replace("cell: delta", "cell: gamma").replace("AUC: test.auc", "AUC: test.f1")
+        PUBLISHED.replace("cell: delta", "cell: gamma")
+        .replace("cell: alpha", "cell: gamma")
+        .replace("AUC: test.auc", "AUC: test.f1")
     )
     entry = find_entry(read_comparison("trial", root), "Delta", "AUC")
     assert entry.verdict.text == "no verdict: one run"

@@ -12,6 +12,7 @@ import yaml
 from nlp_core.cli import main
 from nlp_core.report.citation import read_citation
 from nlp_core.report.crate import METADATA, PROFILES
+from tests.user_commands import fail
 
 ROOT = Path(__file__).resolve().parent.parent
 Graph = dict[str, dict[str, Any]]
@@ -32,6 +33,16 @@ def graph(crate: Path) -> Graph:
     entities: list[dict[str, Any]] = content["@graph"]
     assert len({entity["@id"] for entity in entities}) == len(entities)
     return {entity["@id"]: entity for entity in entities}
+
+
+@pytest.mark.parametrize("folder", ["sample", "reports/crate"])
+def test_a_crate_is_not_written_where_dvc_looks_for_stages(
+    folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    error = fail(capsys, "crate", "sample", "-o", folder)
+    assert "expected one in crates or artifacts, or outside of the project" in error
+    assert "crates" in Path(".dvcignore").read_text().split()
 
 
 def list_references(value: object) -> list[str]:
@@ -153,7 +164,7 @@ def test_a_citation_that_cannot_describe_the_crate_is_one_paragraph(
     (tmp_path / "CITATION.cff").write_text(yaml.safe_dump(changed))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as caught:
-        main(["crate", "sample", "-o", str(tmp_path / "crate")])
+        main(["crate", "sample", "-o", "crates/sample"])
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "crate").exists()
+    assert not (tmp_path / "crates").exists()

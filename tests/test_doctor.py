@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from fabricated import make_project
 
 from nlp_core import probe
 from nlp_core.cli import main, workplace
@@ -188,6 +189,19 @@ def test_a_cut_record_of_dvc_is_restored(project: Path, share: float) -> None:
     assert record.read_bytes() == whole or not is_kept
     subprocess.run([*dvc, "repro", "-q"], check=True)
     assert record.read_bytes() == whole
+
+
+def test_folders_of_cells_that_the_grid_lost_are_named(project: Path) -> None:
+    assert find("cells").found == "none trained here"
+    make_project(project)
+    assert find("cells").found == "3 folders"
+    for name in ("renamed", ".x.part7"):
+        Path(f"artifacts/cells/trial/{name}").mkdir(parents=True)
+    found = find("cells")
+    assert (found.state, found.paths) == ("warning", ())
+    assert found.found == "grid/ has no cell of artifacts/cells/trial/renamed; remove them"
+    Path("params.yaml").write_text("numerics: one\n")
+    assert "not checked: " in find("cells").found
 
 
 def test_a_cut_record_that_was_never_committed_goes(project: Path) -> None:

@@ -120,6 +120,10 @@ def test_what_few_shot_training_cannot_use_is_an_error(
     pruned = ["--set", 'training.pruning={"share": 0.5}', "--set", "training.kept_epoch=last"]
     pruned += ["--set", "training.patience=null"]
     assert "found pruning" in fail(capsys, "train", "a.tsv", *few, *pruned)
+    focal = ["--set", 'heads.label.loss={"name": "focal"}']
+    assert "heads.label: found loss with few_shot" in fail(capsys, "train", "a.tsv", *few, *focal)
+    still = ["--set", 'training.frozen=["word", "lstm"]']
+    assert "found only frozen weights below" in fail(capsys, "train", "a.tsv", *few, *still)
     single = ["--set", "training.batch_size=1"]
     assert "batch_size: found 1" in fail(capsys, "train", "a.tsv", *few, *single)
 

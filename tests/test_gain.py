@@ -193,9 +193,10 @@ def test_a_number_of_a_cell_of_several_tasks_says_its_task() -> None:
     assert entry.metric == "rte.dev.accuracy.paper"
     assert entry.ours is not None
     assert entry.ours.values == [62.0, 66.0]
-    broken = make_comparison(together={"mrpc.dev.accuracy": [1.0, 2.0, 3.0]})
-    entry = find_entry(broken, "Together", "RTE")
-    assert entry.verdict.text == "not run: the task is not measured by it"
+    with pytest.raises(
+        ConfigError, match=r"'rte\.dev\.accuracy', by which 'together' is not measured"
+    ):
+        make_comparison(together={"mrpc.dev.accuracy": [1.0, 2.0, 3.0]})
 
 
 def test_the_splits_of_several_tasks_are_named_once() -> None:

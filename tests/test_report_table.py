@@ -24,7 +24,7 @@ def test_a_row_says_published_ours_difference_and_verdict(root: Path) -> None:
     lines = write(root)
     assert (
         "| Alpha | AUC | 88.00 | 86.00 \u00b1 0.25 (Other 1999) | 87.50 \u00b1 17.68 (2) "
-        "| -187.60 to 362.60 | -0.50 | reproduced |" in lines
+        "| -100.00 to 100.00 | -0.50 | reproduced |" in lines
     )
     assert "| Delta | AUC | 91.00 |  |  |  |  | not run [time] |" in lines
     assert "- not run [time]: for want of time." in lines
@@ -33,7 +33,7 @@ def test_a_row_says_published_ours_difference_and_verdict(root: Path) -> None:
         "| +10.00 | above |" in lines
     )
     assert (
-        "| Beta | accuracy | 90.0 | honest | 50.00 \u00b1 25.00 (3) | -74.21 to 174.21 | -40.00 "
+        "| Beta | accuracy | 90.0 | honest | 50.00 \u00b1 25.00 (3) | -74.21 to 100.00 | -40.00 "
         "| reproduced |" in lines
     )
     assert "- Beta, accuracy: Few examples." in lines

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from nlp_core.data.archive import find_archive, is_archive
+from nlp_core.data.archive import ARCHIVES, is_archive
 from nlp_core.errors import UsageError
 from nlp_core.files import check_writable
 from nlp_core.kinds import KINDS
@@ -69,7 +69,7 @@ def join_command(words: Sequence[object]) -> str:
     Args:
         words: after `reglue`; paths are of the type Path.
     """
-    named = [find_archive(word) if isinstance(word, Path) else word for word in words]
+    named = [ARCHIVES.get(word, word) if isinstance(word, Path) else word for word in words]
     dashed = [
         f"./{word}" if isinstance(word, Path) and str(word)[0] == "-" else word for word in named
     ]

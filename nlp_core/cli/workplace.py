@@ -12,12 +12,15 @@ from typing import Literal, NamedTuple
 import psutil
 import yaml
 
+from nlp_core.config.base import CELLS, name_folder
+from nlp_core.config.params import read_params
 from nlp_core.data.cache import find_cache
+from nlp_core.errors import ConfigError
 from nlp_core.files import ask_git, write_text
 from nlp_core.processor import find_version
 
 State = Literal["ok", "warning", "stale"]
-LOCK = "requirements.lock"
+LOCK, PARAMS = "requirements.lock", "params.yaml"
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", re.MULTILINE)
 MIRROR = "REGLUE_MIRROR"
 PART = re.compile(r"\..+\.part(\d+)")
@@ -61,6 +64,7 @@ def check_workplace(root: Path) -> list[Check]:
         check_record(root),
         check_snakemake_lock(root),
         check_leftovers(root),
+        check_cells(root),
         check_disk(root),
         check_mirror(),
     ]
@@ -201,6 +205,27 @@ def _list_parts(folder: Path) -> Iterator[Path]:
             if found and not psutil.pid_exists(int(found[1])):
                 yield Path(parent) / name
         folders[:] = sorted(name for name in folders if not PART.fullmatch(name))
+
+
+def check_cells(root: Path) -> Check:
+    """Look for the folders of cells that grid/ no longer has; evaluation depends on them too."""
+    folders = sorted((root / CELLS).glob("*/*/"))
+    if not folders or not (root / PARAMS).is_file():
+        return Check("cells", "ok", "none trained here")
+    try:
+        params = read_params(root / PARAMS)
+    except ConfigError as err:
+        return Check("cells", "warning", f"not checked: {err}")
+    known = {
+        name_folder(item.table, name)
+        for table in params.tables
+        for name, item in params.list_cells(table, params.optional).items()
+    }
+    lost = [str(path) for path in folders if path.relative_to(root).as_posix() not in known]
+    lost = [path for path in lost if not PART.fullmatch(Path(path).name)]
+    if lost:
+        return Check("cells", "warning", f"grid/ has no cell of {_list(lost)}; remove them")
+    return Check("cells", "ok", f"{len(folders)} folders")
 
 
 def check_disk(root: Path) -> Check:

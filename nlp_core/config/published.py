@@ -113,7 +113,7 @@ class PartConfig(ClosedModel):
             for column, number in row.numbers.items():
                 where = f"rows '{row.name}', column '{column}'"
                 check_known(where, "column", column, self.columns)
-                check_known(where, "row", number.against, names)
+                check_known(where, "row", number.against, others)
                 if number.claim == "not_run" and (number.reason or row.reason) is None:
                     raise ValueError(f"{where}: found not_run without a reason; name one.")
                 if number.value is not None and not (row.paper or self.paper):

@@ -33,7 +33,7 @@ UNPACK_ERRORS = (
     RuntimeError,  # an encrypted member
     OSError,
 )
-_ARCHIVES: dict[Path, Path] = {}
+ARCHIVES: dict[Path, Path] = {}
 """By the path of unpacked content the archive, as the user named it."""
 ZIP_MAGIC, GZIP_MAGIC = b"PK\x03\x04", b"\x1f\x8b"
 
@@ -63,13 +63,8 @@ def open_data(name: str | Path) -> Path:
     # a gzip file has one member, which its name names
     note_origin(str(content if magic.startswith(GZIP_MAGIC) else folder), str(path))
     log.warning("%s: unpacked to %s", path, content)
-    _ARCHIVES[content] = path
+    ARCHIVES[content] = path
     return content
-
-
-def find_archive(path: Path) -> Path:
-    """Return the archive that `open_data` unpacked to a path, or the path itself."""
-    return _ARCHIVES.get(path, path)
 
 
 def is_archive(path: Path) -> bool:

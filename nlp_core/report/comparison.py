@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from scipy.special import stdtrit
 
+from nlp_core.config.params import Params
 from nlp_core.config.published import (
     NumberConfig,
     PartConfig,
@@ -15,7 +16,8 @@ from nlp_core.config.published import (
     RowConfig,
     read_published,
 )
-from nlp_core.metrics import is_lower_better
+from nlp_core.metrics import find_metric, is_lower_better
+from nlp_core.report.published_check import POINTS, check_cells, check_numbers
 from nlp_core.report.results import CellResult, Results, Score, find_results, read_results
 from nlp_core.statistics import CONFIDENCE, Interval, add_variances
 
@@ -93,7 +95,10 @@ class Entry:
         """Where one more run is expected, if there is a published number to compare it with."""
         if self.ours is None or self.number.value is None:
             return None
-        return expect_run(self.ours)
+        found, known = expect_run(self.ours), find_metric(self.metric)
+        if found is None or known is None or not known.in_points:
+            return found
+        return Interval(max(found.low, -POINTS), min(found.high, POINTS))
 
     @property
     def difference(self) -> float | None:
@@ -143,18 +148,25 @@ def is_measured(table: str, root: Path) -> bool:
     return find_results(table, root).exists()
 
 
-def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> Comparison:
+def read_comparison(
+    table: str, root: Path, *, allow_missing: bool = False, params: Params | None = None
+) -> Comparison:
     """Read the published and the measured numbers of a table and compare them.
 
     Args:
         allow_missing: whether a table without results has nothing measured, or is an error.
+        params: where the cells of all numbers must be; None: that is not checked.
     """
     published = read_published(root / "reports" / "published" / f"{table}.yaml")
-    return compare(published, read_results(table, root, allow_missing=allow_missing))
+    results = read_results(table, root, allow_missing=allow_missing)
+    if params is not None:
+        check_cells(published, results, params)
+    return compare(published, results)
 
 
 def compare(published: PublishedTable, results: Results) -> Comparison:
     """Compare the results of a table with its published numbers; every cell of either is there."""
+    check_numbers(published, results)
     parts = [ComparedPart(part, _compare_part(part, results)) for part in published.parts]
     shown = {entry.cell for part in parts for entry in part.entries}
     others = [name for name in sorted(results.cells) if name not in shown]
@@ -332,8 +344,6 @@ class _Place:
 
     def _explain_absence(self) -> Verdict:
         reason = self.number.reason or self.row.reason
-        if self.cell in self.results.cells and self.number.claim != "not_run":
-            return Verdict("open", "not run: the task is not measured by it")
         if reason is not None:
             return Verdict("open", f"not run [{reason}]")
         if self.cell is None:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nlp_core.errors import DataError
 
+ROUNDING = 2e-6
+"""Of a value that is written with six places, and of what is computed of such values."""
 CPU, ON_GPU = "cpu", "REGLUE_DEVICE=cuda"
 """The device of a fingerprint; what a command that trains on a GPU starts with."""
 
@@ -31,6 +33,15 @@ class Score(Record):
     n: int
     values: list[float]
     """In the order of the seeds."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether mean, deviation and number are those of the values, up to rounding."""
+        if self.n != len(self.values) or not self.values:
+            return False
+        found = summarise(self.values)
+        gaps = abs(found.mean - self.mean), abs(found.sd - self.sd)
+        return all(gap <= ROUNDING * max(1.0, abs(self.mean)) for gap in gaps)
 
 
 def summarise(values: Sequence[float]) -> Score:
@@ -146,7 +157,18 @@ def read_results(table: str, root: Path, *, allow_missing: bool = False) -> Resu
     path = find_results(table, root)
     if allow_missing and not path.exists():
         return Results(table=table, cells={})
-    return read_record(path, Results, command=f"dvc repro evaluate@{table}")
+    command = f"dvc repro evaluate@{table}"
+    results = read_record(path, Results, command=command)
+    for cell, item in results.cells.items():
+        for name, score in item.metrics.items():
+            if not score.follows:
+                raise DataError(
+                    f"{path}: cells.{cell}.metrics.{name}: found a mean of {score.mean:g}, an sd "
+                    f"of {score.sd:g} and an n of {score.n}, which do not follow from the values "
+                    f"{score.values}. Expected what the stage writes; remove the file and run "
+                    f"`{command}` again."
+                )
+    return results
 
 
 def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:

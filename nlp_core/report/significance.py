@@ -236,11 +236,13 @@ def render_differences(findings: Sequence[ColumnFinding]) -> str:
     """Return the report's section on intervals and tests; empty without committed predictions."""
     if not findings:
         return ""
+    has_one = any(row.seeds == 1 for finding in findings for row in finding.rows)
+    single = "Where a row has one seed, its interval and tests cover the examples only. " * has_one
     return "\n\n".join(
         [
             "## Which differences are real",
             "From the committed predictions of each seed. The interval covers the chance of seeds "
-            "and of examples together. Rows of a column that share a letter cannot be "
+            f"and of examples together. {single}Rows of a column that share a letter cannot be "
             "distinguished: at the 5 % level, corrected by Holm over all pairs of the table, a "
             "paired bootstrap with the spread of seeds or a swap of examples between the two rows "
             "shows no difference. CV* is the coefficient of variation of the published number and "

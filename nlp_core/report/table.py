@@ -41,8 +41,8 @@ class Section(NamedTuple):
 
 def write_report(table: str, root: Path) -> None:
     """Write the markdown and the figure of a table, in sections by the sort of its cells."""
-    comparison = read_comparison(table, root, allow_missing=True)
     params = read_params(root / "params.yaml")
+    comparison = read_comparison(table, root, allow_missing=True, params=params)
     cells = comparison.results.cells
     parts = list(_list_sections(comparison, params))
     made = [text for part in parts for text in part.making]

@@ -7,6 +7,7 @@ Shape letters: N examples, L labels.
 """
 
 import logging
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ FEW = 10
 """Fewer examples with a label that training saw fit no temperature."""
 NUM_FOLDS = 5
 """Parts of the held-out examples that say whether a temperature is better than none."""
+PLACES = 6
+"""Decimal places that a file keeps of a number."""
 KEPT = 0.95
 """Share of the right answers that the threshold keeps."""
 
@@ -124,6 +127,8 @@ def fit_calibration(
         if outside is None
         else choose_scope_threshold(confidence, right, outside)
     )
+    # as calibration.json has it; rounded up, it would reject the example that it is taken from
+    threshold = math.floor(threshold * 10**PLACES) / 10**PLACES
     kept = confidence >= threshold
     return Calibration(
         temperature=temperature,

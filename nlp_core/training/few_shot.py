@@ -88,6 +88,12 @@ class FewShotTrainer(Trainer):
                 f"{model.plan.where}: training.few_shot: found {self.processes.count} processes, "
                 "expected one, since each batch gives pairs; start one process."
             )
+        below = (v for name, v in model.named_parameters() if not name.startswith("heads."))
+        if not any(value.requires_grad for value in below):
+            raise ConfigError(
+                f"{model.plan.where}: training.few_shot: found only frozen weights below the head, "
+                "expected some that learn from pairs; leave out few_shot or frozen."
+            )
         (self.item,) = tasks
         if len(np.unique(self.item.train.labels)) < 2:
             raise DataError(
@@ -112,6 +118,11 @@ def _check_head(plan: ModelPlan) -> None:
         raise ConfigError(
             f"{plan.where}: training.few_shot: found the head '{head.name}', expected one head "
             "`classification` without hidden_dims, which is fitted to the vectors of the encoder."
+        )
+    if head.options.get("loss"):
+        raise ConfigError(
+            f"{plan.where}: heads.{head.name}: found loss with few_shot, which ignores it; remove "
+            "one."
         )
 
 

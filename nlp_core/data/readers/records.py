@@ -39,6 +39,8 @@ SHOWN_FILES = 5
 WHOLE_LINE = "\0"
 """The separator of a file of texts, which no line has."""
 FOLDERS = ("brat", "arrow")
+OBJECT = '{"'
+"""How an object of JSON begins."""
 SPANS = "spans"
 """Column of the entities of Prodigy."""
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -228,13 +230,9 @@ def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[i
     except csv.Error as err:
         text = next(line.text for line in _read_table(path, separator) if line.number == start)
         found = f"unbalanced quotes in this row ({err})"
-        if _is_json(text):
+        if text.lstrip().startswith(OBJECT):
             found = f"it {describe_uncut(text, separator)}, expected cells"
         raise refuse_row(path, start, found) from err
-
-
-def _is_json(text: str) -> bool:
-    return text.lstrip().startswith('{"')
 
 
 def _read_table(path: Path, separator: str) -> Iterator[Line]:
@@ -256,7 +254,7 @@ def _read_delimited(path: Path, data: DataConfig, *, keeps_empty: bool) -> Itera
         twice = next(name for name in names if names.count(name) > 1)
         raise refuse_row(path, first_line, f"the header names '{twice}' twice")
     look = ""
-    if first and _is_json(first[0]):
+    if first and first[0].lstrip().startswith(OBJECT):
         found = f"it {describe_uncut(first[0], separator)}, expected cells"
         raise refuse_row(path, first_line, found)
     if len(first) == 1:

@@ -11,6 +11,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.entities import EntityError, TaggedSpans, find_tokens, parse_entities
 from nlp_core.data.readers.example import NOTHING
 from nlp_core.data.readers.lines import parse_number, write_point
+from nlp_core.data.readers.list_cell import parse_list
 from nlp_core.data.readers.records import FileRecord, name_label, read_records
 from nlp_core.data.tagging_scheme import add_type, write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
@@ -204,7 +205,7 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
         targets[LABEL] = [RIGHT]
     elif data.kind.has_label:
         wanted = "a number" if data.kind.is_number else "a label"
-        cell = record.get_items(data.label)
+        cell = record.get(data.label)
         advice = f', or --set \'data.where={{"{data.label}": ".+"}}\' to leave out such rows'
         label = _read_label(record, data.label, cell, wanted + advice * (cell in ("", None)))
         is_measured = data.kind.is_number and data.format in ("tsv", "csv")
@@ -293,6 +294,8 @@ def _read_label(
     cell: Any,  # Any: of JSON
     wanted: str = "a label",
 ) -> str:
+    if isinstance(cell, str) and cell.startswith("["):
+        cell = parse_list(cell)
     if isinstance(cell, list) and len(cell) == 1:
         (cell,) = cell  # as annotation tools write one label
     text = "" if cell is None or isinstance(cell, dict | list | bytes) else name_label(cell)
