@@ -97,7 +97,11 @@ def list_assignments(options: argparse.Namespace) -> list[str]:
 
 def list_paths(options: argparse.Namespace) -> set[str]:
     """Return the paths of the values that the options change in a model file."""
-    return {item.partition("=")[0].strip() for item in list_assignments(options)}
+    return set(map(_name_path, list_assignments(options)))
+
+
+def _name_path(assignment: str) -> str:
+    return assignment.partition("=")[0].strip()
 
 
 def change_model(model: Content, assignments: Iterable[str]) -> None:
@@ -114,7 +118,7 @@ def change_guess(guess: Guess, assignments: Sequence[str], where: str) -> Guess:
     """
     content: Content = {"data": guess.section}
     change_model(content, (item for item in assignments if item.startswith("data.")))
-    paths = [item.partition("=")[0].strip().split(".") for item in assignments]
+    paths = [_name_path(item).split(".") for item in assignments]
     given = {path[1] for path in paths if path[0] == "data" and len(path) > 1}
     return Guess(
         parse_config(content["data"], DataConfig, where=f"{where}: data"),

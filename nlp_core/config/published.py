@@ -59,6 +59,10 @@ class NumberConfig(ClosedModel):
     remark: Text | None = None
     """What a reader must know to judge the difference."""
 
+    def name_metric(self, metric: str) -> str:
+        """Return the key in the results of a column's metric."""
+        return metric if self.task is None else f"{self.task}.{metric}"
+
     @model_validator(mode="after")
     def _check_claim(self) -> "NumberConfig":
         if (self.claim == "trend") != (self.against is not None):
@@ -82,6 +86,11 @@ class RowConfig(ClosedModel):
     """Another row of the part: each of our numbers is compared with that row's."""
     numbers: dict[Text, NumberConfig] = Field(default_factory=dict)
     """By column. A missing column shows only what we measured."""
+
+    def find_cell(self, column: str) -> str | None:
+        """Return our cell for a column."""
+        number = self.numbers.get(column)
+        return (number and number.cell) or self.cell
 
 
 class PartConfig(ClosedModel):

@@ -10,9 +10,10 @@ from nlp_core.data.format_guess import SAMPLE
 from nlp_core.data.formats.tagged import DOCUMENT_START
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import CONLLU
+from nlp_core.data.tagging_scheme import LETTERS, OUTSIDE
 from nlp_core.errors import DataError
 
-CHUNK = re.compile(r"O|[BIESLU](-.+)?")
+CHUNK = re.compile(rf"{OUTSIDE}|[{LETTERS}](-.+)?")
 """A tag of an entity, in any scheme."""
 
 

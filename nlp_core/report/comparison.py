@@ -17,9 +17,10 @@ from nlp_core.config.published import (
     read_published,
 )
 from nlp_core.metrics import find_metric, is_lower_better
-from nlp_core.report.published_check import POINTS, check_cells, check_numbers
+from nlp_core.report.published_check import check_cells, check_numbers
 from nlp_core.report.results import CellResult, Results, Score, find_results, read_results
 from nlp_core.statistics import CONFIDENCE, Interval, add_variances
+from nlp_core.statistics.summands import POINTS
 
 Outcome = Literal[
     "above", "reproduced", "below", "trend", "no trend", "no verdict", "ours", "reference", "open"
@@ -274,7 +275,7 @@ class _Place:
 
     @property
     def cell(self) -> str | None:
-        return self.number.cell or self.row.cell
+        return self.row.find_cell(self.column)
 
     @property
     def is_needed(self) -> bool:
@@ -285,9 +286,8 @@ class _Place:
         return self.cell is not None and all(other.value is None for other in others)
 
     def name_metric(self, selection: Selection) -> str:
-        prefix = "" if self.number.task is None else f"{self.number.task}."
         suffix = ".paper" if selection == "paper" else ""
-        return f"{prefix}{self.part.columns[self.column]}{suffix}"
+        return f"{self.number.name_metric(self.part.columns[self.column])}{suffix}"
 
     def find_score(self, selection: Selection) -> Score | None:
         if self.cell is None or self.cell not in self.results.cells:

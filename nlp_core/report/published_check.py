@@ -9,8 +9,7 @@ from nlp_core.config.published import NumberConfig, PartConfig, PublishedTable, 
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.metrics import find_metric
 from nlp_core.report.results import Results
-
-POINTS = 100.0
+from nlp_core.statistics.summands import POINTS
 
 
 class _Published(NamedTuple):
@@ -29,7 +28,7 @@ class _Published(NamedTuple):
 
     @property
     def cell(self) -> str | None:
-        return self.number.cell or self.row.cell
+        return self.row.find_cell(self.column)
 
 
 def check_numbers(published: PublishedTable, results: Results) -> None:
@@ -50,7 +49,7 @@ def check_numbers(published: PublishedTable, results: Results) -> None:
             )
         if number.claim == "not_run" or item.cell not in results.cells:
             continue
-        name = metric if number.task is None else f"{number.task}.{metric}"
+        name = number.name_metric(metric)
         measured = results.cells[item.cell].metrics
         if not measured.keys() & {name, f"{name}.paper"}:
             raise ConfigError(

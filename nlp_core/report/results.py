@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nlp_core.errors import DataError
+from nlp_core.files import PLACES
 
-ROUNDING = 2e-6
-"""Of a value that is written with six places, and of what is computed of such values."""
+ROUNDING = 2 * 10**-PLACES
+"""Of what is computed of rounded values, and rounded itself."""
 CPU, ON_GPU = "cpu", "REGLUE_DEVICE=cuda"
 """The device of a fingerprint; what a command that trains on a GPU starts with."""
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from nlp_core.data.scope import OUT_OF_SCOPE
 from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError, DataError
+from nlp_core.files import PLACES
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.metrics import HONEST
 from nlp_core.metrics.classification import compute_calibration_error
@@ -34,8 +35,6 @@ FEW = 10
 """Fewer examples with a label that training saw fit no temperature."""
 NUM_FOLDS = 5
 """Parts of the held-out examples that say whether a temperature is better than none."""
-PLACES = 6
-"""Decimal places that a file keeps of a number."""
 KEPT = 0.95
 """Share of the right answers that the threshold keeps."""
 
