@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -196,6 +197,32 @@ def write_brat(folder: Path, notes: str, text: str = f"Ada\u00e9\n\n{TEXT}\r\nso
     (folder / "a.txt").write_bytes(text.encode())
     (folder / "a.ann").write_text(notes, newline="")
     return folder
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "split", "list", "records"])
+def test_a_table_that_pandas_writes_as_json_has_its_rows(tmp_path: Path, orient: Any) -> None:
+    frame = pd.DataFrame({"text": ["good", "bad", "fine"], "label": ["pos", "neg", "pos"]})
+    path, wanted = tmp_path / "a.json", frame.to_dict("records")
+    by_list = json.dumps(frame.to_dict("list"))
+    path.write_text(by_list if orient == "list" else frame.to_json(orient=orient))
+    assert [row for _, row in read_array(path)] == wanted
+    found = [item.targets[LABEL] for item in read(path, "classification")[1]]
+    assert found == [["pos"], ["neg"], ["pos"]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"columns": ["text", "label"], "data": [["good"], ["bad", "neg"]]},
+        {"text": ["good", "bad"], "label": ["pos"]},
+        {"en": {"text": "good", "label": "pos"}, "de": {"text": "gut", "label": "pos"}},
+    ],
+)
+def test_an_object_that_is_no_table_is_an_error(tmp_path: Path, value: object) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(value))
+    with pytest.raises(DataError, match="found other JSON"):
+        [*read_array(path)]
 
 
 def test_a_folder_of_brat_is_read_line_by_line(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Read a JSON array of objects, such as an export of Label Studio (JSON or JSON-MIN).
 
 The array may be the only one in an object; its items may be lists, whose columns are "1", "2" ...
+An object may also hold a table by columns or by rows, as pandas writes it.
 """
 
 from collections.abc import Iterator
@@ -53,8 +54,10 @@ def read_array(path: Path) -> Iterator[tuple[int, Object]]:
 
 
 def find_rows(value: Any) -> list[Object] | None:  # Any: JSON
-    """Return the objects of an array, or of the only array of several objects in an object."""
+    """Return the objects of an array, or of an object that is a table or has one such array."""
     if isinstance(value, dict):
+        if (rows := _read_table(value)) is not None:
+            return rows
         arrays = [item for item in value.values() if isinstance(item, list) and len(item) > 1]
         found = [rows for rows in map(find_rows, arrays) if rows]
         return found[0] if len(found) == 1 else None
@@ -63,6 +66,42 @@ def find_rows(value: Any) -> list[Object] | None:  # Any: JSON
     if value and all(isinstance(item, list) and 1 < len(item) == len(value[0]) for item in value):
         return [{str(key): cell for key, cell in enumerate(item, start=1)} for item in value]
     return value if all(isinstance(item, dict) for item in value) else None
+
+
+def _read_table(value: Object) -> list[Object] | None:
+    """Return the rows of a table that pandas or datasets wrote as one object, or None."""
+    if value.keys() >= {"columns", "data"}:
+        return _read_split(value["columns"], value["data"])
+    parts = [*value.values()]
+    if len(parts) < 2:
+        return None
+    if all(isinstance(part, list) for part in parts):
+        is_table = len(parts[0]) > 1 and len({*map(len, parts)}) == 1
+        is_table = is_table and not any(_has_objects(cell) for part in parts for cell in part)
+        cells = zip(*parts, strict=True) if is_table else ()
+        return [dict(zip(value, row, strict=True)) for row in cells] or None
+    if not all(isinstance(part, dict) and part for part in parts):
+        return None
+    if all(map(str.isdigit, value)):
+        return parts
+    is_table = all(part.keys() == parts[0].keys() for part in parts)
+    if is_table and all(map(str.isdigit, parts[0])):
+        return [{name: value[name][key] for name in value} for key in parts[0]]
+    return None
+
+
+def _read_split(names: Any, rows: Any) -> list[Object] | None:  # Any: JSON
+    """Return the rows of the names of columns and of lists of cells, or None."""
+    if not isinstance(names, list) or not isinstance(rows, list):
+        return None
+    if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+        return None
+    return [dict(zip(map(str, names), row, strict=True)) for row in rows]
+
+
+def _has_objects(cell: Any) -> bool:  # Any: JSON
+    """Return whether a cell is or holds an object, which a table of texts and labels has not."""
+    return any(isinstance(item, dict) for item in (cell if isinstance(cell, list) else [cell]))
 
 
 def _is_task(item: Object) -> bool:
