@@ -1,26 +1,23 @@
-"""Bring the tasks of a group together: `python -m stages.gather GROUP`.
+"""Copy a member into the folder of its group: `python -m stages.gather MEMBER GROUP`.
 
-Reads data/processed/TASK/ of each task that params.yaml names in the group; writes
-data/processed/GROUP/.
+Reads a processed task in data/processed/ or a trained cell in artifacts/cells/; writes GROUP/NAME/.
 """
 
 import argparse
 from pathlib import Path
 
-from nlp_core.config.base import check_known
-from nlp_core.config.params import read_params
-from nlp_core.data.preprocess import gather_tasks
-from nlp_core.errors import ConfigError
+from nlp_core.data.gathering import gather_member
 from stages._cli import run_stage
 
 
 def main(arguments: argparse.Namespace) -> None:
-    groups = read_params(Path("params.yaml")).groups
-    check_known("params.yaml: groups", "group", arguments.group, groups, ConfigError)
-    gather_tasks(arguments.group, groups[arguments.group])
+    gather_member(arguments.member, arguments.group)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.gather", description=__doc__)
-    parser.add_argument("group", help="a key of groups in params.yaml")
+    parser.add_argument(
+        "member", type=Path, help="the folder of a processed task or a trained cell"
+    )
+    parser.add_argument("group", type=Path, help="a folder in data/processed/ or artifacts/groups/")
     run_stage(main, parser)

@@ -20,6 +20,7 @@ MOST_FILES = {
     "dataset": 2,
     "cell": 1,
     "ensemble": 2,
+    "group": 1,
     "table": 3,
     "kind": 2,
     "metric": 1,

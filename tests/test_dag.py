@@ -7,9 +7,9 @@ from dvc.utils.serialize import dumps_yaml, parse_yaml_for_update
 from nlp_core import dag
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError
-from tests.workflow_project import Project, make_stub_project
+from tests.workflow_project import Project, copy_workflow, make_stub_project
 
-MOST_STAGES, MOST_ENTRIES = 251, 9
+MOST_STAGES, MOST_ENTRIES = 266, 9
 
 
 @pytest.fixture(scope="module")
@@ -159,33 +159,43 @@ def test_repository_grid_stays_small_enough_for_dvc() -> None:
     root = Path(__file__).resolve().parent.parent
     assert 5 <= len(dag.load_stages(root)) <= MOST_STAGES
     workflow = yaml.safe_load((root / "dvc.yaml").read_text(encoding="utf-8"))
-    lists = ("gather_", "ensemble_")
-    assert sum(not name.startswith(lists) for name in workflow["stages"]) <= MOST_ENTRIES
+    assert len(workflow["stages"]) <= MOST_ENTRIES
 
 
-def test_each_group_is_gathered_from_its_own_tasks() -> None:
+def test_a_cell_of_a_group_waits_for_each_member() -> None:
     root = Path(__file__).resolve().parent.parent
-    groups = read_params(root / "params.yaml").groups
     stages = {stage.name: stage for stage in dag.load_stages(root)}
-    gathered = {name: set(stages[name].inputs) for name in stages if name.startswith("gather_")}
-    assert gathered == {
-        f"gather_{group}": {f"data/processed/{member}" for member in members}
-        for group, members in groups.items()
+    copies = ("data/processed/mrpc_rte/mrpc", "data/processed/mrpc_rte/rte")
+    assert {*copies} <= {*stages["finetune@ablation_mtl_uniform"].inputs}
+    for path in copies:
+        task = path.rpartition("/")[2]
+        stage = stages[f"gather@mrpc_rte_{task}"]
+        assert (stage.inputs, stage.outputs) == ((f"data/processed/{task}",), (path,))
+
+
+def test_a_new_ensemble_of_several_cells_needs_no_entry_in_dvc_yaml(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parent.parent
+    copy_workflow(tmp_path, "params.yaml", "grid")
+    before = {stage.name for stage in dag.load_stages(tmp_path)}
+    group, cells = "artifacts/groups/trial", ("cnn", "matchpyramid")
+    members = {
+        f"trial_{cell}": {"group": group, "folder": "artifacts/cells/wikiqa", "member": cell}
+        for cell in cells
     }
-
-
-def test_each_ensemble_waits_for_its_members_and_their_task() -> None:
-    root = Path(__file__).resolve().parent.parent
-    params = read_params(root / "params.yaml")
-    stages = {stage.name: stage for stage in dag.load_stages(root)}
-    made = {name: stages[name] for name in stages if name.startswith("ensemble_")}
-    assert sorted(made) == [f"ensemble_{name}" for name in sorted(params.ensembles)]
-    for name, item in params.ensembles.items():
-        cells = [member.cell for member in item.members]
-        data = params.experiments[Path(cells[0]).name].data
-        found = made[f"ensemble_{name}"]
-        assert {*found.inputs} == {*cells, f"data/processed/{data}"}
-        assert found.outputs == (f"artifacts/cells/{item.table}/{name}",)
+    trial = {"table": "wikiqa", "cells": group, "data": "wikiqa", "member_seeds": [1]}
+    for name, section, more in (
+        ("params.yaml", "groups", members),
+        ("grid/wikiqa.yaml", "ensembles", {"trial": {**trial, "combination": "logits"}}),
+    ):
+        values = yaml.safe_load((root / name).read_text(encoding="utf-8"))
+        values[section] |= more
+        (tmp_path / name).write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert "trial" in read_params(tmp_path / "params.yaml").ensembles
+    stages = {stage.name: stage for stage in dag.load_stages(tmp_path)}
+    assert stages.keys() - before == {"ensemble@trial", *(f"gather@{key}" for key in members)}
+    copies = tuple(f"{group}/{cell}" for cell in cells)
+    assert stages["ensemble@trial"].inputs == (*copies, "data/processed/wikiqa")
+    assert stages["ensemble@trial"].outputs == ("artifacts/cells/wikiqa/trial",)
 
 
 def test_dvc_would_write_the_committed_lock_file_as_it_is() -> None:

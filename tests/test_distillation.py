@@ -11,7 +11,6 @@ import pytest
 from nlp_core.config.params import Params, read_params
 from nlp_core.config.teaching import AlterationConfig
 from nlp_core.data.augmentation import alter_split
-from nlp_core.data.preprocess import gather_tasks
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
@@ -24,6 +23,7 @@ from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.teaching import read_teacher, teach
 from tests.tiny import make_recipe, write_task
+from tests.tiny_group import describe_groups, gather_tasks
 from tests.tiny_teaching import (
     ALTERATION,
     DATA,
@@ -166,6 +166,7 @@ def test_further_texts_of_every_form_are_learnt(project: Path, kind: str) -> Non
 
 def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> None:
     tasks = ["tiny_classification", "tiny_tagging"]
+    taught = ["taught_sentence", "taught_word"]
     for kind in ("classification", "tagging"):
         write_task(project, kind)
     graph = copy.deepcopy(JOINT)
@@ -179,7 +180,7 @@ def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> No
         {
             "numerics": 1,
             "tasks": ["tiny_vectors", *tasks],
-            "groups": {"both": ["taught_sentence", "taught_word"]},
+            "groups": describe_groups({"both": taught}),
             "tables": ["sample"],
             "metrics": {"sample": ["auc"]},
             "recipes": {"alone": alone, "taught": {**mixed, "distillation": kl}},
@@ -208,7 +209,7 @@ def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> No
     for name in ("sentence", "word"):
         train_cell(read_cell(name, params))
         teach(read_teacher(f"taught_{name}", params))
-    gather_tasks("both", params.groups["both"])
+    gather_tasks("both", taught)
     student = read_cell("young", params)
     _, _, runs = prepare_tasks(student)
     found = {run.task.name: run.soft_targets for run in runs}

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 from fabricated import make_project
 
 from nlp_core import probe
@@ -16,6 +17,7 @@ from nlp_core.cli import main, workplace
 from nlp_core.cli.workplace import check_workplace
 from nlp_core.errors import NlpCoreError
 from nlp_core.files import write_json
+from tests.tiny_group import describe_groups
 
 FOUND = probe.Probe({"gelu": "0"}, "0")
 
@@ -199,7 +201,15 @@ def test_folders_of_cells_that_the_grid_lost_are_named(project: Path) -> None:
         Path(f"artifacts/cells/trial/{name}").mkdir(parents=True)
     found = find("cells")
     assert (found.state, found.paths) == ("warning", ())
-    assert found.found == "grid/ has no cell of artifacts/cells/trial/renamed; remove them"
+    assert found.found == "grid/ and groups lack artifacts/cells/trial/renamed; remove them"
+    Path("artifacts/cells/trial/renamed").rmdir()
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    groups = describe_groups({"pair": params["tasks"][:2]})
+    Path("params.yaml").write_text(yaml.safe_dump(params | {"groups": groups}))
+    for name in (*params["tasks"][:2], "former"):
+        Path(f"data/processed/pair/{name}").mkdir(parents=True)
+    found = find("cells")
+    assert found.found == "grid/ and groups lack data/processed/pair/former; remove them"
     Path("params.yaml").write_text("numerics: one\n")
     assert "not checked: " in find("cells").found
 

@@ -1,6 +1,7 @@
 """Ensembles: averages computed by hand, one graph of several models, bundles, users' mistakes."""
 
 import json
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import read_params
+from nlp_core.data.gathering import gather_member
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file
 from nlp_core.heads.base import Head
@@ -27,6 +29,7 @@ from tests.tiny_export import WORDS, export, make_trained, read_examples
 from tests.tiny_glue import write_trained
 
 RTE = "artifacts/cells/trial/rte_tiny"
+GROUP = "artifacts/groups/pair"
 TAGGER: dict[str, Any] = {
     "inputs": {"words": "tokens"},
     "layers": [*WORDS["layers"][:2]],
@@ -210,8 +213,8 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write_ensemble(root: Path, **changes: object) -> None:
     path = root / "params.yaml"
     params = yaml.safe_load(path.read_text())
-    members = [{"cell": RTE, "seeds": [1, 2]}]
-    both = {"table": "trial", "members": members, "combination": "probabilities"} | changes
+    both = {"table": "trial", "cells": RTE, "data": "rte", "member_seeds": [1, 2]}
+    both |= {"combination": "probabilities"} | changes
     path.write_text(yaml.safe_dump(params | {"ensembles": {"both": both}}))
 
 
@@ -243,27 +246,52 @@ def test_a_member_that_was_retrained_by_hand_is_an_error(trained: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"members": [{"cell": RTE, "seeds": [1, 7]}]}, "unknown seed '7'"),
-        ({"members": [{"cell": RTE, "seeds": [1]}]}, "found one model in an ensemble"),
+        ({"member_seeds": [1, 7]}, "unknown seed '7'"),
+        ({"member_seeds": [1]}, "found one model in an ensemble"),
         ({"repeats": 2}, "found one model in an ensemble"),
-        ({"repeats": 3}, "found 2 seeds of .* for 3 ensembles"),
-        ({"members": [{"cell": RTE, "seeds": [1]}] * 2}, "found .* twice; list all its seeds"),
+        ({"repeats": 3}, "member_seeds: found 2 for 3 ensembles"),
         ({"task": "sst2"}, "unknown task 'sst2'"),
+        ({"data": "rt"}, "both.data: unknown task or group 'rt'"),
+        ({"data": "qnli"}, "found data and cells of the tasks qnli, rte"),
         (
-            {
-                "members": [
-                    {"cell": RTE, "seeds": [1]},
-                    {"cell": RTE[:-8] + "qnli_tiny", "seeds": [1]},
-                ]
-            },
-            "found members of the tasks rte, qnli",
+            {"cells": f"{GROUP}s"},
+            "both.cells: found 'artifacts/groups/pairs', a group without members",
         ),
+        ({"cells": GROUP}, "found data and cells of the tasks rte, qnli"),
     ],
 )
 def test_users_mistakes_are_named(trained: Path, changes: dict[str, Any], message: str) -> None:
     write_ensemble(trained, **changes)
+    write_group(trained, "rte_tiny", "qnli_tiny")
     with pytest.raises(ConfigError, match=message):
         read_params(trained / "params.yaml")
+
+
+def write_group(root: Path, *cells: str) -> None:
+    path = root / "params.yaml"
+    folder = RTE.rpartition("/")[0]
+    groups = {cell: {"group": GROUP, "folder": folder, "member": cell} for cell in cells}
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"groups": groups}))
+
+
+def test_an_ensemble_of_a_group_averages_the_copies_of_its_cells(trained: Path) -> None:
+    alone = make_ensemble(read_ensemble("both", read_params(trained / "params.yaml")))
+    weights = (alone / "seed-1/member-1/model.safetensors").read_bytes()
+    other = Path(RTE).with_name("other_tiny")
+    shutil.copytree(RTE, other)
+    params = yaml.safe_load((trained / "params.yaml").read_text())
+    params["experiments"]["other_tiny"] = params["experiments"]["rte_tiny"]
+    (trained / "params.yaml").write_text(yaml.safe_dump(params))
+    write_group(trained, "rte_tiny", "other_tiny")
+    write_ensemble(trained, cells=GROUP, member_seeds=[1])
+    for cell in (Path(RTE), other):
+        gather_member(cell, Path(GROUP))
+        shutil.rmtree(cell)
+    cell = read_ensemble("both", read_params(trained / "params.yaml"))
+    folder = make_ensemble(cell)
+    assert [str(member) for member in cell.members[1]] == [f"{other}/seed-1", f"{RTE}/seed-1"]
+    for place in (1, 2):
+        assert (folder / f"seed-1/member-{place}/model.safetensors").read_bytes() == weights
 
 
 def test_an_ensemble_cannot_teach_as_a_cell(trained: Path) -> None:
@@ -276,11 +304,13 @@ def test_an_ensemble_cannot_teach_as_a_cell(trained: Path) -> None:
 
 
 def test_repeats_share_the_seeds_in_their_order() -> None:
-    members = [{"cell": RTE, "seeds": [4, 3, 2, 1]}, {"cell": f"{RTE}_b", "seeds": [7, 8]}]
-    values = {"table": "trial", "members": members, "combination": "logits", "repeats": 2}
-    config = EnsembleConfig.model_validate(values)
-    own = [[member.seed for member in config.list_members(number)] for number in config.seeds]
-    assert own == [[4, 3, 7], [2, 1, 8]]
+    values = {"table": "trial", "cells": GROUP, "data": "rte", "member_seeds": [4, 3, 2, 1]}
+    config = EnsembleConfig.model_validate({**values, "combination": "logits", "repeats": 2})
+    cells = ["artifacts/cells/trial/a", "artifacts/cells/trial/b"]
+    own = [[*map(str, config.list_members(cells, number))] for number in config.seeds]
+    assert own == [
+        [f"{cell}/seed-{seed}" for cell in cells for seed in seeds] for seeds in ((4, 3), (2, 1))
+    ]
 
 
 def test_an_exported_field_over_documents_counts_their_sentences(tmp_path: Path, seed: int) -> None:

@@ -15,7 +15,6 @@ from torch.nn import functional
 
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.data.masked_text import RULE
-from nlp_core.data.preprocess import gather_tasks
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.metrics import Predictions, measure
@@ -31,6 +30,7 @@ from tests.test_multitask import SMART
 from tests.tiny import make_recipe, write_task
 from tests.tiny_corpus import write_corpus
 from tests.tiny_encoder import PIECES, write_encoder
+from tests.tiny_group import describe_groups, gather_tasks
 from tests.tiny_training import check_resume
 
 TASK, CORPUS = "tiny_classification", "tiny_corpus"
@@ -80,7 +80,7 @@ def make_params(**recipe: Any) -> Params:
     return Params(
         numerics=1,
         tasks=tasks,
-        groups={"both": [TASK, CORPUS]},
+        groups=describe_groups({"both": [TASK, CORPUS]}),
         tables=["sample"],
         recipes={"short": make_recipe(**{"mixing": {"name": "uniform"}, **recipe})},
         experiments={"tiny": experiment},

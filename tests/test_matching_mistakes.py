@@ -15,6 +15,7 @@ from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.run import prepare_tasks
 from tests.tiny import write_task
 from tests.tiny_encoder import TINY_ENCODER, write_encoder
+from tests.tiny_group import describe_groups
 from tests.tiny_matching import MATCHING, make_model, make_params, plain, project
 from tests.tiny_teaching import ask
 
@@ -44,7 +45,7 @@ def test_group_of_tasks_is_refused(project: Path) -> None:
     values = plain(make_params())
     write_task(project, "tagging")
     values["tasks"].append("tiny_tagging")
-    values["groups"] = {"both": ["one", "tiny_tagging"]}
+    values["groups"] = describe_groups({"both": ["one", "tiny_tagging"]})
     values["experiments"]["young"]["data"] = "both"
     values["recipes"]["taught"]["mixing"] = {"name": "proportional"}
     (project / "params.yaml").write_text(yaml.safe_dump(values))

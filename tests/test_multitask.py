@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from nlp_core.config.params import ExperimentConfig, Params
-from nlp_core.data.preprocess import gather_tasks
-from nlp_core.errors import ConfigError, DataError, TrainingError
+from nlp_core.errors import ConfigError, TrainingError
 from nlp_core.kinds import Kind
 from nlp_core.models.features import Featurizer
 from nlp_core.models.saving import load_model
@@ -25,6 +24,7 @@ from nlp_core.training.run import prepare_tasks
 from tests import tiny_teaching
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_encoder import write_encoder
+from tests.tiny_group import describe_groups, gather_tasks
 from tests.tiny_training import check_resume, digests, make_trainer
 
 KINDS = ["classification", "tagging", "pair_regression"]
@@ -107,7 +107,7 @@ def make_params(model: str = "words", **recipe: Any) -> Params:
     return Params(
         numerics=1,
         tasks=tasks,
-        groups={"three": NAMES, "two": NAMES[:2]},
+        groups=describe_groups({"three": NAMES, "two": NAMES[:2]}),
         tables=["sample"],
         recipes={"short": make_recipe(**{"mixing": PROPORTIONAL, **recipe})},
         experiments={"tiny": experiment},
@@ -310,9 +310,3 @@ def test_a_model_of_one_task_is_refused_for_a_group(project: Path) -> None:
     (project / "zoo/words.json").write_text(json.dumps(graph))
     with pytest.raises(ConfigError, match=r"expected a head with `task` for each of tiny_"):
         make_cell()
-
-
-def test_a_task_that_is_not_processed_is_not_gathered(project: Path) -> None:
-    with pytest.raises(DataError, match=r"task 'nothing' is not processed yet"):
-        gather_tasks("all", [NAMES[0], "nothing"])
-    assert not (project / "data/processed/all").exists()

@@ -57,7 +57,6 @@ def put(path: str, value: object) -> Change:
         (put("experiments.rte_bilstm.seed", [1]), "experiments.rte_bilstm.seed: unknown key. Did you mean 'seeds'?"),  # noqa: E501
         (put("experiments.rte_bilstm.seeds", [1, 1]), "seeds: found [1, 1], expected each once"),
         (put("experiments.rte_bilstm.seeds", [2**32]), "seeds.0: found 4294967296"),
-        (put("groups", {"both": ["rte", "rte"]}), "groups.both: found 'rte' twice"),
         (put("experiments.rte_bilstm.seeds", []), "experiments.rte_bilstm.seeds: found []"),
         (put("experiments.rte_bilstm.seeds", ["1"]), "found '1'"),
         (put("recipes.fast.epochs", -1), "recipes.fast.epochs: found -1"),

@@ -170,6 +170,6 @@ def test_flatten_calls_a_choice_by_its_key() -> None:
 
 
 def test_a_table_of_ensembles_only_has_nothing_to_train_from_scratch() -> None:
-    text = _render_commands("trial", {"all": ("ensemble_all", "artifacts/cells/trial/all")}, [])
-    assert "`dvc repro ensemble_all report@trial`" in text
+    text = _render_commands("trial", {"all": ("ensemble@all", "artifacts/cells/trial/all")}, [])
+    assert "`dvc repro ensemble@all report@trial`" in text
     assert text.endswith("Both run only what is out of date.")

@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import load_file
 
 from nlp_core.config.params import Params
-from nlp_core.data.preprocess import gather_tasks
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.saving import read_vocabularies, save_model, transfer_weights
 from nlp_core.report.evaluation import evaluate_cell
@@ -20,6 +19,7 @@ from nlp_core.training.run import prepare_tasks
 from tests.test_multitask import ENCODER, NAMES, PROPORTIONAL, WORDS
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_encoder import write_encoder
+from tests.tiny_group import describe_groups, gather_tasks
 from tests.tiny_training import digests
 
 TASK = NAMES[0]
@@ -81,7 +81,7 @@ def make_params(model: str = "words", trained: tuple[int, ...] = (1,), **changes
         {
             "numerics": 1,
             "tasks": tasks,
-            "groups": {"two": NAMES[:2], "three": NAMES},
+            "groups": describe_groups({"two": NAMES[:2], "three": NAMES}),
             "tables": ["sample"],
             "recipes": {
                 "mixed": make_recipe(mixing=PROPORTIONAL, epochs=1).model_dump(),

@@ -26,10 +26,15 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.metrics import METRICS
 from nlp_core.probe import Probe
-from nlp_core.report.cell import TrainedCell
+from nlp_core.report.cell import Place, TrainedCell
 from nlp_core.report.evaluation import evaluate_cell, evaluate_table, list_first
 from nlp_core.report.results import Results, read_results
-from nlp_core.report.verification import Place, SeedVerdict, draw_places, list_places, verify
+from nlp_core.report.verification import (
+    SeedVerdict,
+    draw_places,
+    list_places,
+    verify,
+)
 from nlp_core.training import determinism
 from nlp_core.training.cell import read_cell
 from nlp_core.training.cell_run import train_cell
@@ -273,7 +278,7 @@ def test_an_encoder_trained_again_is_identical(
 def test_two_commands_build_missing_data_in_turn(
     params: Params, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, released, missing, built = Event(), Event(), ["gather_tiny"], []
+    started, released, missing, built = Event(), Event(), ["gather@tiny_one"], []
 
     def build(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
         started.set()
@@ -289,7 +294,7 @@ def test_two_commands_build_missing_data_in_turn(
         released.set()
         for run in runs:
             run.result()
-    assert built == ["gather_tiny"]
+    assert built == ["gather@tiny_one"]
 
 
 def test_mistakes_are_named_before_any_training(

@@ -6,6 +6,7 @@ import yaml
 
 from nlp_core.cli import main
 from nlp_core.report.zoo import list_zoo, render_zoo
+from tests.tiny_group import describe_groups
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,7 +45,7 @@ def test_the_tasks_of_a_group_are_those_of_its_model(tmp_path: Path) -> None:
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
-    params["groups"]["two"] = ["cola", "sst2"]
+    params["groups"] |= describe_groups({"two": ["cola", "sst2"]})
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     path = tmp_path / "grid/glue.yaml"
     grid = yaml.safe_load(path.read_text())

@@ -27,6 +27,7 @@ from tests.fabricated import RECIPE
 from tests.tiny import write_vectors
 from tests.tiny_corpus import write_corpus
 from tests.tiny_encoder import write_encoder
+from tests.tiny_group import describe_groups
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = [f"w{number}" for number in range(8)]
@@ -162,7 +163,7 @@ def write_group(root: Path) -> Params:
     shutil.copytree(root / "data/processed/tiny_corpus", folder / "tiny_corpus")
     params = yaml.safe_load((root / "params.yaml").read_text())
     params["tasks"] += ["tiny_corpus", "tiny_encoder"]
-    params["groups"] = {"both": ["cola", "rte", "tiny_corpus"]}
+    params["groups"] = describe_groups({"both": ["cola", "rte", "tiny_corpus"]})
     params["recipes"]["mixed"] = RECIPE | {"mixing": {"name": "proportional"}}
     params["experiments"]["both_tiny"] = params["experiments"]["rte_tiny"] | {
         "model": "zoo/both.json",

@@ -122,7 +122,6 @@ def make_stub_project(root: Path) -> Project:
     project = copy_workflow(root)
     shutil.copy2(STUB / "params.yaml", root)
     shutil.copytree(STUB / "grid", root / "grid")
-    drop_groups(root / "dvc.yaml")
     name_tables(root)
     params = _read(STUB / "params.yaml")
     tables = {path.stem: _read(path) for path in (STUB / "grid").iterdir()}
@@ -139,21 +138,13 @@ def make_stub_project(root: Path) -> Project:
     return project
 
 
-def drop_groups(path: Path) -> None:
-    """Take the stages of our own groups and ensembles out of a copy of dvc.yaml."""
-    workflow = _read(path)
-    stages, own = workflow["stages"], ("gather_", "ensemble_")
-    workflow["stages"] = {key: stages[key] for key in stages if not key.startswith(own)}
-    _write(path, workflow)
-
-
 def name_tables(root: Path) -> None:
     """Let dvc.yaml read the experiments of the files that are in grid/: it has no other cells."""
     workflow = _read(root / "dvc.yaml")
     paths = sorted((root / "grid").iterdir())
     tables = [path.stem for path in paths]
     workflow["vars"] = [{"tables": tables}, *(f"grid/{name}.yaml:experiments" for name in tables)]
-    for section in ("pretrain", "export"):
+    for section in ("pretrain", "ensemble", "export"):
         workflow["stages"].pop(section, None)
     _write(root / "dvc.yaml", workflow)
 

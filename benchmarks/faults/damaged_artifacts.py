@@ -31,7 +31,6 @@ from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.report.evaluation import evaluate_cell
 from reglue_runtime import BundleError, load
 
-NEEDED = ("preprocess", "finetune old", "ensemble", "export")
 SMALL = ("--epochs", "1", "--set", "layers.word.dim=8", "--set", "layers.lstm.hidden_dim=8")
 ROWS = [f"what is item {idx} ?\tthis is item {idx} .\n" for idx in range(12)]
 CELLS = Path("artifacts/cells")
@@ -57,7 +56,7 @@ def list_artifacts(folder: Path) -> Iterator[Artifact]:
     root = folder / "project"
     write_small_project(root)
     for stage in STAGES:
-        if f"{stage.name} {stage.key}".startswith(NEEDED) and stage.key != "young":
+        if stage.name not in ("pretrain", "evaluate", "report"):
             finish(stage, root)
     task, vectors = root / "data/processed/sample_sentence", root / "data/processed/sample_vectors"
     yield Artifact("processed data", root, sorted(task.glob("*.parquet")), partial(_read, task))

@@ -35,25 +35,14 @@ MEND = ["reglue", "doctor", "--mend"]
 
 
 def write_workflow(root: Path) -> Project:
-    """Let the engines build the small project: its own tables and its ensemble."""
+    """Let the engines build the small project."""
     project = copy_workflow(root)
     path = root / "dvc.yaml"
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
-    sections = {"small": "experiments", "pretrain": "encoders", "bundles": "exports"}
+    sections = {"small": "experiments,ensembles", "pretrain": "encoders", "bundles": "exports"}
     listed = [f"grid/{table}.yaml:{section}" for table, section in sections.items()]
     workflow["vars"] = [{"tables": [*sections]}, *listed]
-    stages = {
-        key: stage
-        for key, stage in workflow["stages"].items()
-        if not key.startswith(("gather_", "ensemble_"))
-    }
-    stages["ensemble_both"] = {
-        "cmd": "python -m stages.ensemble both",
-        "meta": {"memory_mb": 1000, "minutes": 5},
-        "deps": ["artifacts/cells/small/old", "data/processed/sample_sentence"],
-        "outs": ["artifacts/cells/small/both"],
-    }
-    path.write_text(yaml.safe_dump({**workflow, "stages": stages}, sort_keys=False))
+    path.write_text(yaml.safe_dump(workflow, sort_keys=False))
     return project
 
 

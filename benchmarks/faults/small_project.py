@@ -19,6 +19,7 @@ from tests.tiny_corpus import ENCODER, write_project
 ROOT = Path(__file__).resolve().parent.parent.parent
 COPIED = ("sources", "zoo/sample", "reports/published/sample.yaml", "dvc.yaml")
 OUTPUTS = ("data/processed", "artifacts/cells", "results", "reports")
+GROUP = "artifacts/groups/pair"
 SECONDS = 300
 RECIPE = {
     "source": "ours, for a test",
@@ -39,7 +40,7 @@ class Stage(NamedTuple):
 
     @property
     def command(self) -> list[str]:
-        return [sys.executable, "-m", f"stages.{self.name}", self.key]
+        return [sys.executable, "-m", f"stages.{self.name}", *self.key.split()]
 
 
 STAGES = (
@@ -48,6 +49,8 @@ STAGES = (
     Stage("finetune", "old"),
     Stage("teach", "taught_sentence"),
     Stage("finetune", "young"),
+    Stage("gather", f"artifacts/cells/small/old {GROUP}"),
+    Stage("gather", f"artifacts/cells/small/young {GROUP}"),
     Stage("ensemble", "both"),
     Stage("pretrain", "tiny"),
     Stage("export", "shipped"),
@@ -77,6 +80,10 @@ def write_small_project(root: Path) -> None:
             "numerics": 2,
             "tasks": ["sample_sentence", "sample_vectors", "tiny_corpus", "tiny_text"],
             "taught": {"taught_sentence": {**old, "seeds": [1], "data": "sample_sentence"}},
+            "groups": {
+                f"pair_{cell}": {"group": GROUP, "folder": "artifacts/cells/small", "member": cell}
+                for cell in ("old", "young")
+            },
         },
     )
     small = {
@@ -88,9 +95,10 @@ def write_small_project(root: Path) -> None:
         "ensembles": {
             "both": {
                 "table": "small",
-                "members": [{**old, "seeds": [1, 2]}],
+                "cells": GROUP,
+                "data": "sample_sentence",
+                "member_seeds": [1],
                 "combination": "probabilities",
-                "repeats": 1,
             }
         },
     }

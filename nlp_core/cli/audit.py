@@ -10,7 +10,7 @@ from rich.text import Text
 
 from nlp_core.cli.output import open_console, print_json
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import PROCESSED, read_mapping
 from nlp_core.config.model import parse_model
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.archive import open_data
@@ -22,7 +22,6 @@ from nlp_core.data.guess import guess_data
 from nlp_core.errors import ConfigError, UsageError
 from nlp_core.files import write_json
 
-PROCESSED = Path("data/processed")
 SHOWN_LETTERS = 70
 FACTS = [
     "examples",
@@ -91,12 +90,12 @@ def _find_task(path: Path) -> Path:
             f"{path}: found a file, but neither --kind nor --model. Add one of them: --kind "
             "takes a template of `reglue new`, such as classification."
         )
-    if not (PROCESSED / path).is_dir():
+    if not (Path(PROCESSED) / path).is_dir():
         raise UsageError(
             f"{path}: found neither a data file nor a processed task of this name; tasks are the "
             f"folders of {PROCESSED}/."
         )
-    return PROCESSED / path
+    return Path(PROCESSED) / path
 
 
 def _find_data(options: argparse.Namespace, train: Path) -> DataConfig:

@@ -41,10 +41,10 @@ def run(options: argparse.Namespace) -> None:
     }
     check_known(f"{GRID}/{table}.yaml", "cell", cell, cells, ConfigError)
     # two seconds of torch, after the command line has been checked
-    from nlp_core.report.cell import name_stage
+    from nlp_core.report.cell import Place, name_stage
     from nlp_core.report.evaluation import evaluate_table, read_kept
+    from nlp_core.report.missing_stages import list_missing_stages
     from nlp_core.report.table import write_report
-    from nlp_core.report.verification import Place, list_missing_stages
     from nlp_core.training.cell import read_cell
     from nlp_core.training.cell_run import train_cell
 

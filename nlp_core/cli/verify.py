@@ -52,12 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     _check(options)
     # two seconds of torch, after the command line has been checked
-    from nlp_core.report.verification import (
-        draw_places,
-        list_missing_stages,
-        list_places,
-        verify,
-    )
+    from nlp_core.report.missing_stages import list_missing_stages
+    from nlp_core.report.verification import draw_places, list_places, verify
 
     show_log("WARNING" if options.only_verdicts else "INFO")
     root = Path()

@@ -208,7 +208,7 @@ def _list_parts(folder: Path) -> Iterator[Path]:
 
 
 def check_cells(root: Path) -> Check:
-    """Look for the folders of cells that grid/ no longer has; evaluation depends on them too."""
+    """Look for folders that neither grid/ nor a group has; stages depend on the ones above them."""
     folders = sorted((root / CELLS).glob("*/*/"))
     if not folders or not (root / PARAMS).is_file():
         return Check("cells", "ok", "none trained here")
@@ -221,10 +221,12 @@ def check_cells(root: Path) -> Check:
         for table in params.tables
         for name, item in params.list_cells(table, params.optional).items()
     }
-    lost = [str(path) for path in folders if path.relative_to(root).as_posix() not in known]
-    lost = [path for path in lost if not PART.fullmatch(Path(path).name)]
-    if lost:
-        return Check("cells", "warning", f"grid/ has no cell of {_list(lost)}; remove them")
+    known |= {item.copy_folder for item in params.groups.values()}
+    groups = sorted({item.group for item in params.groups.values()})
+    found = [*folders, *(path for group in groups for path in sorted((root / group).glob("*")))]
+    lost = [path for path in found if path.relative_to(root).as_posix() not in known]
+    if shown := [str(path) for path in lost if not path.name.startswith(".")]:
+        return Check("cells", "warning", f"grid/ and groups lack {_list(shown)}; remove them")
     return Check("cells", "ok", f"{len(folders)} folders")
 
 

@@ -63,10 +63,13 @@ Distinct = AfterValidator(_check_unique)
 """Marks a list that holds nothing twice."""
 Seeds = Annotated[list[Seed], Field(min_length=1), Distinct]
 Text = Annotated[str, Field(min_length=1)]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+NAME_PART = "[a-z][a-z0-9_]*"
+Name = Annotated[str, Field(pattern=f"^{NAME_PART}$")]
 """Small letters, digits and underscores, a letter first."""
 PATH_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 FileName = Annotated[str, Field(pattern=rf"^{PATH_PART}$")]
+PROCESSED = "data/processed"
+"""Where processed tasks, vectors and encoders are, and the groups of tasks."""
 CELLS = "artifacts/cells/"
 """Where cells are: trained, pretrained or exported; below it a folder for each table."""
 CELL = "cell.json"
@@ -75,7 +78,7 @@ HISTORY = "history.jsonl"
 """What the training of a seed logged: steps, validations."""
 SEED = "seed-"
 """The folder of a seed of a cell, with its number."""
-CellFolder = Annotated[str, Field(pattern=rf"^{CELLS}[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
+CellFolder = Annotated[str, Field(pattern=f"^{CELLS}{NAME_PART}/{NAME_PART}$")]
 
 
 def name_folder(table: str, cell: str) -> str:

@@ -1,11 +1,12 @@
 """A cell that averages what trained cells predict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import CELLS, CellFolder, ClosedModel, Count, Name, Seeds, check_known
+from nlp_core.config.base import CELLS, NAME_PART, ClosedModel, Count, Name, Seeds, check_known
+from nlp_core.config.group import GROUPS
 
 Combination = Literal["probabilities", "logits"]
 
@@ -29,22 +30,16 @@ class Member(NamedTuple):
         return f"{self.cell}/seed-{self.seed}"
 
 
-class EnsembleMemberConfig(ClosedModel):
-    cell: CellFolder
-    """A trained cell of any table."""
-    seeds: Seeds
-    """Its seeds that are averaged."""
-
-    def __str__(self) -> str:
-        table, name = self.cell.removeprefix(CELLS).split("/")
-        return f"{name} of {table}, seeds {', '.join(map(str, self.seeds))}"
-
-
 class EnsembleConfig(ClosedModel):
     """An average of trained models of one task: seeds of one cell, a bag, or different models."""
 
     table: Name
-    members: Annotated[list[EnsembleMemberConfig], Field(min_length=1)]
+    cells: Annotated[str, Field(pattern=f"^({GROUPS}|{CELLS}{NAME_PART})/{NAME_PART}$")]
+    """A trained cell of any table, or a group of them."""
+    data: Name
+    """The task, or the group of tasks, that the cells are trained on."""
+    member_seeds: Seeds
+    """The seeds of each cell that are averaged."""
     combination: Combination
     """What is averaged: the probability of each label (of a random field, that of each tag at its
     token), or the logits, which is the geometric mean of the probabilities (where all members are
@@ -58,21 +53,11 @@ class EnsembleConfig(ClosedModel):
     """A task that all members have, of multi-task cells; null: their only one."""
 
     @model_validator(mode="after")
-    def _check_members(self) -> "EnsembleConfig":
-        cells = [member.cell for member in self.members]
-        if twice := next((cell for cell in cells if cells.count(cell) > 1), None):
-            raise ValueError(f"members: found '{twice}' twice; list all its seeds once.")
-        for member in self.members:
-            if len(member.seeds) % self.repeats:
-                raise ValueError(
-                    f"members: found {len(member.seeds)} seeds of '{member.cell}' for "
-                    f"{self.repeats} ensembles (repeats), expected a multiple; add seeds, or "
-                    "change repeats."
-                )
-        if len(self.list_members(1)) < 2:
+    def _check_seeds(self) -> "EnsembleConfig":
+        if len(self.member_seeds) % self.repeats:
             raise ValueError(
-                "members: found one model in an ensemble, expected at least two; add seeds or a "
-                "cell, or lower repeats."
+                f"member_seeds: found {len(self.member_seeds)} for {self.repeats} ensembles "
+                "(repeats), expected a multiple; add seeds, or change repeats."
             )
         return self
 
@@ -81,42 +66,59 @@ class EnsembleConfig(ClosedModel):
         """The numbers of the ensembles, which take the place of a cell's seeds."""
         return [*range(1, self.repeats + 1)]
 
-    def list_members(self, number: int) -> list[Member]:
+    def list_members(self, cells: Iterable[str], number: int) -> list[Member]:
         """Return the models that one of the ensembles averages."""
-        found = []
-        for member in self.members:
-            size = len(member.seeds) // self.repeats
-            own = member.seeds[size * (number - 1) : size * number]
-            found += [Member(member.cell, seed) for seed in own]
-        return found
+        size = len(self.member_seeds) // self.repeats
+        own = self.member_seeds[size * (number - 1) : size * number]
+        return [Member(cell, seed) for cell in cells for seed in own]
 
-    def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
+    def describe(self, cells: Iterable[str]) -> dict[str, Any]:  # Any: JSON holds anything
         """Return what its predictions depend on, as plain data; a cell's key is its digest."""
-        return self.model_dump(mode="json", exclude={"table"})
+        values = self.model_dump(mode="json", include={"combination", "repeats", "task"})
+        return values | {"members": [{"cell": cell, "seeds": self.member_seeds} for cell in cells]}
+
+    def describe_members(self, cells: Iterable[str]) -> str:
+        """Return the cells and their seeds in words."""
+        seeds = ", ".join(map(str, self.member_seeds))
+        parts = (cell.removeprefix(CELLS).split("/") for cell in cells)
+        return "; ".join(f"{name} of {table}, seeds {seeds}" for table, name in parts)
 
     def check(
         self,
         where: str,
+        cells: Collection[str],
         find_cell: Callable[[str, str], SeededCell],
         list_tasks: Callable[[str], list[str]],
     ) -> None:
-        """Raise ValueError unless every member has the seeds that it names, and all share one task.
+        """Raise ValueError unless every cell has the seeds, and all share one task with the data.
 
         Args:
+            cells: the folders of the cells that are averaged.
             find_cell: returns a trained cell of the grid, given a place and its folder.
             list_tasks: returns the tasks of a cell's data.
         """
-        tasks: dict[str, None] = {}
-        for member in self.members:
-            trained = find_cell(f"{where}.members", member.cell)
+        if self.cells.startswith(GROUPS) and self.cells in cells:
+            raise ValueError(
+                f"{where}.cells: found '{self.cells}', a group without members, expected a trained "
+                "cell or a group; add its members to `groups` in params.yaml."
+            )
+        tasks = dict.fromkeys(list_tasks(self.data))
+        check_known(f"{where}.task", "task", self.task, tasks)
+        for cell in cells:
+            trained = find_cell(f"{where}.cells", cell)
             known = [str(seed) for seed in trained.seeds]
-            for seed in member.seeds:
-                check_known(f"{where}.members: '{member.cell}'", "seed", str(seed), known)
+            for seed in self.member_seeds:
+                check_known(f"{where}.member_seeds: '{cell}'", "seed", str(seed), known)
             own = list_tasks(trained.data)
             check_known(f"{where}.task", "task", self.task, own)
             tasks |= dict.fromkeys(own)
         if self.task is None and len(tasks) > 1:
             raise ValueError(
-                f"{where}: found members of the tasks {', '.join(tasks)}, expected one task; set "
-                "`task` to one that all of them have, or leave the other cells out."
+                f"{where}: found data and cells of the tasks {', '.join(tasks)}, expected one "
+                "task; set `task` to one that all of them have, or leave the other cells out."
+            )
+        if len(self.list_members(cells, 1)) < 2:
+            raise ValueError(
+                f"{where}: found one model in an ensemble, expected at least two; add seeds or a "
+                "cell, or lower repeats."
             )

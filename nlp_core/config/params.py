@@ -2,13 +2,14 @@
 
 from collections.abc import Container, Iterator, Mapping
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import (
     CELLS,
+    PROCESSED,
     ClosedModel,
     Count,
     Distinct,
@@ -23,6 +24,7 @@ from nlp_core.config.base import (
 )
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.export import ExportConfig, TimingConfig
+from nlp_core.config.group import GroupMemberConfig, check_groups
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.config.recipe import MainRatioMixing, RecipeConfig
 from nlp_core.config.teaching import TeachingConfig
@@ -73,8 +75,8 @@ class Params(ClosedModel):
     """What the preprocess stage fetches and makes: names of files under sources/."""
     taught: dict[Name, TeachingConfig] = Field(default_factory=dict)
     """Tasks with soft labels, which the teach stage makes of others."""
-    groups: dict[Name, Annotated[list[Name], Field(min_length=2)]] = Field(default_factory=dict)
-    """Tasks that are trained together, by the name of their group."""
+    groups: dict[Name, GroupMemberConfig] = Field(default_factory=dict)
+    """The members of all groups: tasks that are trained together, cells that are averaged."""
     tables: Annotated[list[Name], Field(min_length=1)]
     """The tables: the files of grid/. Each has published numbers under reports/published/."""
     metrics: dict[Name, list[str]] = Field(default_factory=dict)
@@ -100,14 +102,7 @@ class Params(ClosedModel):
             check_known(f"{where}.data", "task", item.data, [*self.tasks, *self.taught])
             if name in self.tasks:
                 raise ValueError(f"{where}: a task has this name; choose another one.")
-        for group, members in self.groups.items():
-            for task in members:
-                check_known(f"groups.{group}", "task", task, [*self.tasks, *self.taught])
-            if group in [*self.tasks, *self.taught]:
-                raise ValueError(f"groups.{group}: a task has this name; choose another one.")
-            names = self.list_tasks(group)
-            if twice := next((task for task in names if names.count(task) > 1), None):
-                raise ValueError(f"groups.{group}: found '{twice}' twice, expected it once.")
+        check_groups(self.groups, [*self.tasks, *self.taught], self.list_tasks)
         return self
 
     @model_validator(mode="after")
@@ -125,7 +120,7 @@ class Params(ClosedModel):
             elif isinstance(cell, EncoderConfig):
                 self._check_encoder(where, name, cell)
             elif isinstance(cell, EnsembleConfig):
-                cell.check(where, self._find_trained, self.list_tasks)
+                self._check_ensemble(where, cell)
             else:
                 self._check_export(where, cell)
         starts = {cell: self.find_start(cell) for cell in self.experiments}
@@ -138,9 +133,17 @@ class Params(ClosedModel):
         self._check_recipe(where, cell)
         if name in self.optional:
             return
-        known = [*self.tasks, *self.taught, *self.groups]
-        check_known(f"{where}.data", "task or group", cell.data, known)
+        check_known(f"{where}.data", "task or group", cell.data, self._list_known_data())
         self._check_init(where, cell.init)
+
+    def _check_ensemble(self, where: str, cell: EnsembleConfig) -> None:
+        check_known(f"{where}.data", "task or group", cell.data, self._list_known_data())
+        cells = self.list_members(cell.cells).values()
+        cell.check(where, cells, self._find_trained, self.list_tasks)
+
+    def _list_known_data(self) -> list[str]:
+        groups = [PurePath(item.group).name for item in self.groups.values() if item.is_task]
+        return [*self.tasks, *self.taught, *groups]
 
     def _check_encoder(self, where: str, name: str, config: EncoderConfig) -> None:
         check_known(f"{where}.data", "task", config.data, self.tasks)
@@ -152,7 +155,7 @@ class Params(ClosedModel):
 
     def _check_init(self, where: str, init: str) -> None:
         folder, _, name = init.rpartition("/")
-        if folder == "data/processed":
+        if folder == PROCESSED:
             check_known(f"{where}.init", "task", name, self.tasks)
 
     def _check_export(self, where: str, export: ExportConfig) -> None:
@@ -214,7 +217,10 @@ class Params(ClosedModel):
         return name
 
     @model_validator(mode="after")
-    def _check_teachers(self) -> "Params":
+    def _check_named_cells(self) -> "Params":
+        for key, member in self.groups.items():
+            if not member.is_task:
+                self._find_trained(f"groups.{key}", member.source)
         for name, item in self.taught.items():
             where = f"taught.{name}"
             trained = self._find_trained(f"{where}.cell", item.cell)
@@ -224,17 +230,29 @@ class Params(ClosedModel):
                 check_known(f"{where}.seeds", "seed", seed, [*map(str, trained.seeds)])
         return self
 
+    def list_members(self, folder: str) -> dict[str, str]:
+        """Return each member of a group, by its copy; of another folder, only itself."""
+        own = [item for item in self.groups.values() if item.group == folder]
+        return {item.copy_folder: item.source for item in own} or {folder: folder}
+
+    def is_group(self, data: str) -> bool:
+        return any(item.group == f"{PROCESSED}/{data}" for item in self.groups.values())
+
     def list_tasks(self, data: str) -> list[str]:
         """Return the tasks that the data of an experiment is: one, or those of a group."""
-        members = self.groups.get(data, [data])
+        members = self._list_data(data)
         while any(member in self.taught for member in members):
             members = [self.taught[m].data if m in self.taught else m for m in members]
         return members
 
+    def _list_data(self, data: str) -> list[str]:
+        sources = self.list_members(f"{PROCESSED}/{data}").values()
+        return [PurePath(source).name for source in sources]
+
     def list_teachers(self, data: str) -> list[str]:
         """Return the cells that taught the data of an experiment, sorted."""
         found: set[str] = set()
-        members = [*self.groups.get(data, [data])]
+        members = self._list_data(data)
         while members:
             if (item := self.taught.get(members.pop())) is not None:
                 found.add(item.cell.rpartition("/")[2])
@@ -274,7 +292,7 @@ class Params(ClosedModel):
     def _check_recipe(self, where: str, experiment: ExperimentConfig) -> None:
         """Raise ValueError unless mixing and distillation fit the experiment's data."""
         recipe, place = self.recipes[experiment.recipe], f"{where}.recipe: '{experiment.recipe}'"
-        is_group = experiment.data in self.groups
+        is_group = self.is_group(experiment.data)
         members = self.list_tasks(experiment.data) if is_group else []
         if is_group != (recipe.mixing is not None):
             found = "a group of tasks and no mixing" if is_group else "one task and a mixing"
@@ -378,8 +396,3 @@ def _read_table(path: Path) -> dict[str, Any]:  # Any: YAML holds anything
                     f"same file. {suggest(cell.recipe, config.recipes)}"
                 )
     return plain | {"experiments": plain.get("experiments", {}) | plain.get(OPTIONAL, {})}
-
-
-def name_init_stage(init: Path) -> str:
-    """Return the DVC stage that makes a folder of vectors or of an encoder."""
-    return f"{'pretrain' if f'{init}/'.startswith(CELLS) else 'preprocess'}@{init.name}"

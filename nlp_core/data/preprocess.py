@@ -7,14 +7,13 @@ import json
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlp_core.config.column import NUMBERS
 from nlp_core.config.dataset import HELD_OUT, DatasetConfig, HeldOutConfig, TaskConfig
 from nlp_core.data.columns import list_written_words, write_rows
-from nlp_core.data.corpus import read_any_task, write_corpus
+from nlp_core.data.corpus import write_corpus
 from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut_by_row
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.readers.lines import refuse
@@ -283,19 +282,3 @@ def _write_encoder(members: list[str], raw_dir: Path, folder: Path) -> dict[str,
     return {"files": {member: digest_file(folder / member) for member in sorted(members)}} | {
         "model_type": str(config.get("model_type"))
     }
-
-
-def gather_tasks(group: str, members: Sequence[str]) -> None:
-    """Write data/processed/<group>/ with a folder for each task, and a manifest of them.
-
-    Raises:
-        DataError: a task is not processed, or has no examples.
-    """
-    processed = Path("data/processed")
-    tasks = [read_any_task(processed / name) for name in members]
-    with replacing_folder(processed / group) as folder:
-        for task in tasks:
-            shutil.copytree(task.folder, folder / task.name)
-        digests = {task.name: f"sha256:{task.digest}" for task in tasks}
-        write_json(folder / MANIFEST, {"task": group, "kind": "group", "tasks": digests})
-    log.info("gather done group=%s tasks=%s", group, ",".join(members))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import PROCESSED, read_mapping
 from nlp_core.config.dataset import TaskConfig, read_dataset
 from nlp_core.config.user_data import DataConfig, Format, describe_files
 from nlp_core.data.format_guess import guess_format
@@ -215,6 +215,6 @@ def _build_task(found: TrainedFolder, task: str | None, targets: dict[str, list[
         scheme=note["scheme"],
         footnotes=note["footnotes"],
         digest="",
-        folder=Path("data/processed") / task,
+        folder=Path(PROCESSED) / task,
         further_report_splits=tuple(note.get("further_report_splits", ())),
     )

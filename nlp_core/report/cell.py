@@ -22,6 +22,18 @@ from nlp_core.metrics import Predictions
 from nlp_core.report.results import CellResult, Provenance, RunDigests, TaskSplits, read_record
 
 
+class Place(NamedTuple):
+    """A seed of a cell of a table."""
+
+    table: str
+    cell: str
+    seed: int
+
+    def __str__(self) -> str:
+        """Return `table/cell seed k`."""
+        return f"{self.table}/{self.cell} seed {self.seed}"
+
+
 class CellTask(TaskSplits):
     """What is measured of a task and how."""
 
@@ -91,7 +103,11 @@ def read_trained(name: str, item: CellConfig, params: Params, root: Path) -> Tra
 def find_difference(cell: TrainedCell | CellResult, item: CellConfig, params: Params) -> str | None:
     """Return how a cell differs from what the grid says of it now, or None."""
     if isinstance(item, EncoderConfig | EnsembleConfig):
-        is_same = cell.recipe_digest == digest_json(item.describe())
+        if isinstance(item, EnsembleConfig):
+            described = item.describe(params.list_members(item.cells).values())
+        else:
+            described = item.describe()
+        is_same = cell.recipe_digest == digest_json(described)
         if isinstance(item, EncoderConfig) and cell.seeds != item.seeds:
             return f"seeds: found {cell.seeds}, but the grid says {item.seeds}"
         if is_same and cell.numerics == params.numerics:
@@ -128,7 +144,7 @@ def name_stage(name: str, item: CellConfig) -> str:
     if isinstance(item, EncoderConfig):
         return f"pretrain@{name}"
     if isinstance(item, EnsembleConfig):
-        return f"ensemble_{name}"
+        return f"ensemble@{name}"
     return f"export@{name}" if isinstance(item, ExportConfig) else f"finetune@{name}"
 
 

@@ -78,11 +78,11 @@ def _describe(item: CellConfig, found: CellResult | None, params: Params) -> dic
         recipe = {"values from": " ".join(item.source.split())} | list_values(item)
         tasks = [item.data, item.measured_on]
     elif isinstance(item, EnsembleConfig):
-        cells = [params.experiments[Path(member.cell).name] for member in item.members]
-        files = [*dict.fromkeys(cell.model for cell in cells)]
-        model = {"file": " + ".join(files), "members": "; ".join(map(str, item.members))}
+        cells = [*params.list_members(item.cells).values()]
+        files = dict.fromkeys(params.experiments[Path(cell).name].model for cell in cells)
+        model = {"file": " + ".join(files), "members": item.describe_members(cells)}
         recipe = {"averages": item.combination, "ensembles": str(item.repeats)}
-        tasks = [item.task] if item.task else params.list_tasks(cells[0].data)
+        tasks = [item.task] if item.task else params.list_tasks(item.data)
     elif isinstance(item, ExportConfig):
         trained = params.experiments[Path(item.cell).name]
         model = {"file": trained.model, "exported from": f"{item.cell}/seed-{item.seed}"}

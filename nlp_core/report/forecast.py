@@ -135,8 +135,7 @@ def select_needed(stages: Sequence[DagStage], target: str) -> list[DagStage]:
     if target not in waits:
         raise ConfigError(
             f"dvc.yaml: found no stage '{target}'. A table of grid/ must be named in dvc.yaml too, "
-            "in `tables` and, with what its stages read, in `vars`; an ensemble has an entry of "
-            "its own."
+            "in `tables` and, with what its stages read, in `vars`."
         )
     needed, waiting = {target}, [target]
     while waiting:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nlp_core.config.base import check_known, read_mapping
+from nlp_core.config.base import PROCESSED, check_known, read_mapping
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import GRID, Params
 from nlp_core.data.corpus import CORPUS
@@ -128,7 +128,7 @@ def _choose_cells(names: Sequence[str], params: Params, wanted: Sequence[str]) -
             raise ConfigError(
                 f"'{name}': found a cell of the task {data}, expected one of {', '.join(tasks)}."
             )
-        if data in params.groups and wanted:
+        if params.is_group(data) and wanted:
             own, members = members, [task for task in members if task in wanted]
             if not members:
                 raise UsageError(
@@ -153,7 +153,7 @@ def _check_wanted(
     members = {
         task
         for cell in cells
-        if cell.data in params.groups
+        if params.is_group(cell.data)
         for task in params.list_tasks(cell.data)
     }
     for task in wanted:
@@ -161,7 +161,7 @@ def _check_wanted(
             found = f"no cell that was named has the task '{task}' among others"
             raise UsageError(f"--task: {found}. {suggest(task, sorted(members & {*tasks}))}")
         if task not in tasks:
-            manifest = Path("data/processed") / task / MANIFEST
+            manifest = Path(PROCESSED) / task / MANIFEST
             is_corpus = manifest.is_file() and read_mapping(manifest)["kind"] == CORPUS
             why = "a corpus, which has no predictions" if is_corpus else "no task of GLUE"
             raise UsageError(f"--task: found '{task}', {why}; expected one of {', '.join(tasks)}.")
@@ -210,7 +210,7 @@ def _check_cell(name: str, params: Params, seed: int | None, task: str) -> tuple
 
 def _read_rows_of(sheet: Sheet, cell: Cell) -> Task:
     own = {task.name: task for task in cell.tasks}
-    return own.get(sheet.task) or read_task(Path("data/processed") / sheet.task)
+    return own.get(sheet.task) or read_task(Path(PROCESSED) / sheet.task)
 
 
 def _check_split(sheet: Sheet, task: Task) -> None:
@@ -245,7 +245,7 @@ def _fill(sheet: Sheet) -> Filled:
 
 def _choose_label(sheet: Sheet) -> tuple[str, str]:
     """Return the most frequent label of the training split, or the first one, and which it is."""
-    manifest = Path("data/processed") / sheet.trained_on / MANIFEST
+    manifest = Path(PROCESSED) / sheet.trained_on / MANIFEST
     if not manifest.is_file():
         return sheet.answers[0], f"the first label, since {sheet.trained_on} is not processed"
     counts = read_mapping(manifest)["splits"]["train"]["labels"]

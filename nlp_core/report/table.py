@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlp_core.config.base import CELLS, name_folder
-from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import Params, read_params
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.files import replacing, write_text
@@ -87,7 +86,7 @@ def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
     trained = {name: cell for name, cell in cells.items() if name not in others}
     if trained or averaged or not cells:
         making = render_making(trained, params.recipes) if trained else []
-        making += [render_ensembles(averaged, params.ensembles)] if averaged else []
+        making += [render_ensembles(averaged, params)] if averaged else []
         yield Section(making, "Published and measured numbers", draw_figure(comparison))
     # only tables with such cells need these two modules
     if pretrained:
@@ -134,20 +133,21 @@ def render_making(
     return [render_rows(header, rows), render_recipes(cells, recipes)]
 
 
-def render_ensembles(
-    cells: Mapping[str, CellResult], ensembles: Mapping[str, EnsembleConfig]
-) -> str:
+def render_ensembles(cells: Mapping[str, CellResult], params: Params) -> str:
     """Return what each ensemble averages."""
-    rows = [
-        [
-            f"`{name}`",
-            "; ".join(map(str, ensembles[name].members)),
-            ensembles[name].combination,
-            f"{ensembles[name].repeats} of {len(ensembles[name].list_members(1))} models",
-            f"{cell.parameters['total']:,}",
-        ]
-        for name, cell in cells.items()
-    ]
+    rows = []
+    for name, cell in cells.items():
+        item = params.ensembles[name]
+        members = [*params.list_members(item.cells).values()]
+        rows.append(
+            [
+                f"`{name}`",
+                item.describe_members(members),
+                item.combination,
+                f"{item.repeats} of {len(item.list_members(members, 1))} models",
+                f"{cell.parameters['total']:,}",
+            ]
+        )
     return render_rows(["ensemble", "members", "averages", "ensembles", "parameters"], rows)
 
 
@@ -240,8 +240,7 @@ def _render_commands(
             ]
             for cell, (stage, folder) in stages.items()
         ]
-        trained = [stage for stage, _ in stages.values() if "@" in stage]  # not an ensemble's
-        names = sorted({stage.partition("@")[0] for stage in trained})
+        names = sorted({stage.partition("@")[0] for stage, _ in stages.values()} - {"ensemble"})
         again = " or ".join(f"`dvc repro --single-item {name}@<cell>`" for name in names)
         sections += [
             "One cell and the table, by DVC or by Snakemake:",

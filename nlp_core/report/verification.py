@@ -15,11 +15,11 @@ from typing import Literal, NamedTuple
 from safetensors import safe_open
 
 from nlp_core.config.base import CELL, SEED, check_known, read_mapping
-from nlp_core.config.params import GRID, ExperimentConfig, Params, name_init_stage
+from nlp_core.config.params import GRID, ExperimentConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.saving import WEIGHTS
-from nlp_core.report.cell import TrainedCell, find_difference
+from nlp_core.report.cell import Place, TrainedCell, find_difference
 from nlp_core.report.comparison import SMALLEST, expect_run
 from nlp_core.report.evaluation import list_first, measure_seed
 from nlp_core.report.results import CellResult, RunDigests, read_results
@@ -39,18 +39,6 @@ log = logging.getLogger(__name__)
 
 Outcome = Literal["identical", "different", "consistent", "inconsistent", "no verdict"]
 PASSED: tuple[Outcome, ...] = ("identical", "consistent")
-
-
-class Place(NamedTuple):
-    """A seed of a cell of a table."""
-
-    table: str
-    cell: str
-    seed: int
-
-    def __str__(self) -> str:
-        """Return `table/cell seed k`."""
-        return f"{self.table}/{self.cell} seed {self.seed}"
 
 
 class MovedScore(NamedTuple):
@@ -150,32 +138,6 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
     draw = random.Random(seed)
     chosen = draw.sample(cells, min(count, len(cells)))
     return [Place(table, name, draw.choice(seeds)) for table, name, seeds in chosen]
-
-
-def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> list[str]:
-    """Return the DVC stages that make missing data and starting weights."""
-    stages: dict[str, None] = {}
-    for place in dict.fromkeys(places):
-        if place.cell in params.ensembles:
-            for member in params.ensembles[place.cell].list_members(place.seed):
-                if not (root / member.cell).exists():
-                    stages[f"finetune@{Path(member.cell).name}"] = None
-            continue
-        cell = _find_item(place, params)
-        needed = [cell.data, *([cell.measured_on] if isinstance(cell, EncoderConfig) else [])]
-        for data in needed:
-            if not (root / "data/processed" / data / "manifest.json").exists():
-                stages[_name_data_stage(data, params)] = None
-        init = Path(cell.init)
-        if not (root / init).exists():
-            stages[name_init_stage(init)] = None
-    return list(stages)
-
-
-def _name_data_stage(data: str, params: Params) -> str:
-    if data in params.groups:
-        return f"gather_{data}"
-    return f"teach@{data}" if data in params.taught else f"preprocess@{data}"
 
 
 def verify(

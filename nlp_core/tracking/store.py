@@ -247,7 +247,7 @@ def collect_cells(root: Path) -> Iterator[TrackedCell]:
         sort = "encoders" if is_encoder else "recipes"
         sort_of_stage = "pretrain@" if is_encoder else "finetune@"
         if note["cell"] in params.ensembles:
-            sort_of_stage = "ensemble_"
+            sort_of_stage = "ensemble@"
         stage = lock.get(f"{sort_of_stage}{note['cell']}", {})
         recorded = stage.get("params", {}).get(f"{GRID}/{note['table']}.yaml", {})
         recipe = recorded.get(f"{sort}.{note['recipe']}")

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import check_known, name_folder, name_predictions, read_mapping
+from nlp_core.config.base import (
+    PROCESSED,
+    check_known,
+    name_folder,
+    name_predictions,
+    read_mapping,
+)
 from nlp_core.config.params import GRID, ExperimentConfig, Params
 from nlp_core.data.corpus import read_any_task
 from nlp_core.data.gazetteer import require_gazetteer
@@ -87,10 +93,8 @@ def read_cell(name: str, params: Params) -> Cell:
             f"{found} data, expected word vectors, such as data/processed/glove, or a pretrained "
             "encoder."
         )
-    folder = Path("data/processed") / experiment.data
-    is_group = experiment.data in params.groups
-    members = params.list_tasks(experiment.data)
-    tasks = [read_any_task(folder / member if is_group else folder) for member in members]
+    folders = params.list_members(f"{PROCESSED}/{experiment.data}")
+    tasks = [read_any_task(Path(folder)) for folder in folders]
     for task in tasks:
         where = str(task.folder / MANIFEST)
         check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)

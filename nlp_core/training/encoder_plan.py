@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import check_known, read_mapping
+from nlp_core.config.base import PROCESSED, check_known, read_mapping
 from nlp_core.config.params import GRID, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.corpus import CorpusTask, read_corpus_task
@@ -96,12 +96,12 @@ def read_encoder(name: str, params: Params) -> EncoderPlan:
     """
     check_known(f"{GRID}/: encoders", "encoder", name, params.encoders, ConfigError)
     config = params.encoders[name]
-    measured_on = Path("data/processed") / config.measured_on
+    measured_on = Path(PROCESSED) / config.measured_on
     return EncoderPlan(
         name=name,
         config=config,
         numerics=params.numerics,
-        task=read_corpus_task(Path("data/processed") / config.data),
+        task=read_corpus_task(Path(PROCESSED) / config.data),
         measured_on=measured_on,
         text_digest=read_task(measured_on).digest,
         init_digest=_digest_init(name, config),

@@ -15,6 +15,7 @@ import torch
 
 from nlp_core.config.base import (
     CELL,
+    PROCESSED,
     SEED,
     check_known,
     name_folder,
@@ -44,6 +45,7 @@ class EnsembleCell:
 
     Attributes:
         members: by ensemble the models that it averages.
+        folders: of each member's cell, where it is read.
         notes: the cell.json of each member's cell.
     """
 
@@ -51,6 +53,7 @@ class EnsembleCell:
     config: EnsembleConfig
     numerics: int
     members: dict[int, list[Member]]
+    folders: dict[str, Path]
     notes: dict[str, dict[str, Any]]  # Any: JSON
     task: Task
 
@@ -68,15 +71,20 @@ def read_ensemble(name: str, params: Params) -> EnsembleCell:
     """
     check_known(f"{GRID}/: ensembles", "cell", name, params.ensembles, ConfigError)
     config = params.ensembles[name]
-    members = {number: config.list_members(number) for number in config.seeds}
-    for member in (member for own in members.values() for member in own):
-        require_weights(Path(member.cell), member.seed, of=f"of the ensemble '{name}'")
-    notes = {item.cell: read_mapping(Path(item.cell) / CELL) for item in config.members}
-    first = params.experiments[Path(config.members[0].cell).name]
-    wanted = config.task or params.list_tasks(first.data)[0]
-    folder = Path("data/processed") / first.data
-    task = read_task(folder / wanted if first.data in params.groups else folder)
-    other = notes[config.members[0].cell]
+    folders = {cell: Path(item) for item, cell in params.list_members(config.cells).items()}
+    members = {number: config.list_members(folders, number) for number in config.seeds}
+    for folder in folders.values():
+        for seed in config.member_seeds:
+            require_weights(folder, seed, of=f"of the ensemble '{name}'")
+    notes = {cell: read_mapping(folder / CELL) for cell, folder in folders.items()}
+    data = zip(
+        params.list_tasks(config.data),
+        params.list_members(f"{PROCESSED}/{config.data}"),
+        strict=True,
+    )
+    wanted, place = next(item for item in data if config.task in (None, item[0]))
+    task = read_task(Path(place))
+    other = next(iter(notes.values()))
     for cell, note in notes.items():
         for key in ("labels", "report_split", "select_split"):
             found, expected = (item["tasks"][wanted][key] for item in (note, other))
@@ -85,7 +93,7 @@ def read_ensemble(name: str, params: Params) -> EnsembleCell:
                     f"{cell}/{CELL}: {key}: found {found}, expected {expected} as in the other "
                     f"members of the ensemble '{name}'; train the cells on the same task."
                 )
-    return EnsembleCell(name, config, params.numerics, members, notes, task)
+    return EnsembleCell(name, config, params.numerics, members, folders, notes, task)
 
 
 def make_ensemble(cell: EnsembleCell, target: Path | None = None) -> Path:
@@ -101,8 +109,9 @@ def make_ensemble(cell: EnsembleCell, target: Path | None = None) -> Path:
             for place, member in enumerate(members, 1):
                 own = folder / f"{SEED}{number}" / name_member(place)
                 own.mkdir(parents=True)
+                trained = cell.folders[member.cell] / f"{SEED}{member.seed}"
                 for file in (WEIGHTS, VOCABULARY):
-                    shutil.copyfile(Path(member.cell) / f"{SEED}{member.seed}" / file, own / file)
+                    shutil.copyfile(trained / file, own / file)
         write_json(folder / CELL, _describe(cell))  # what reading the models needs
         parameters = [count_parameters(_predict(cell, folder, item)) for item in cell.members]
         runs = {number: _describe_run(cell, folder, number) for number in cell.members}
@@ -134,7 +143,7 @@ def _describe(cell: EnsembleCell) -> dict[str, Any]:
         "cell": cell.name,
         "model": " + ".join(dict.fromkeys(note["model"] for note in notes)),
         "recipe": cell.name,
-        "recipe_digest": digest_json(config.describe()),
+        "recipe_digest": digest_json(config.describe(cell.folders)),
         "seeds": config.seeds,
         "numerics": cell.numerics,
         "data": {task: notes[0]["data"][task]},

@@ -8,8 +8,8 @@ from typing import Any  # any value of a model file
 
 import numpy as np
 
-from nlp_core.config.base import CELL, SEED, read_mapping
-from nlp_core.config.params import Params, name_init_stage
+from nlp_core.config.base import CELL, CELLS, SEED, read_mapping
+from nlp_core.config.params import Params
 from nlp_core.data.task import Task
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.data.word_vectors import convert_vectors, is_fasttext
@@ -42,6 +42,11 @@ def digest_init(init: Path) -> str:
         return digest_json({name: digest_file(init / name) for name in ENCODER_FILES})
     manifest = read_mapping(init / MANIFEST)
     return digest_json(manifest["tables" if "tables" in manifest else "files"])
+
+
+def name_init_stage(init: Path) -> str:
+    """Return the DVC stage that makes a folder of vectors or of an encoder."""
+    return f"{'pretrain' if f'{init}/'.startswith(CELLS) else 'preprocess'}@{init.name}"
 
 
 def read_init_kind(init: Path, what: str) -> str:
