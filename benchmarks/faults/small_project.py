@@ -18,7 +18,7 @@ from tests.tiny_corpus import ENCODER, write_project
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COPIED = ("sources", "zoo/sample", "reports/published/sample.yaml", "dvc.yaml")
-OUTPUTS = ("data/processed", "artifacts/cells", "results", "reports")
+OUTPUTS = ("data/processed", "artifacts/cells", "artifacts/groups", "results", "reports")
 GROUP = "artifacts/groups/pair"
 SECONDS = 300
 RECIPE = {
